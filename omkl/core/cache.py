@@ -47,13 +47,13 @@ def folder() -> Path | None:
             pass
     except OSError as error:
         if place.is_dir():
-            return place  # a read-only image: the code that was compiled into it is loaded
+            return place  # a read-only image: load the code that was compiled into it
         tell(
             f"compiled code cannot be kept in {base} ({error.strerror}); every start will "
             "compile anew. Set NUMBA_CACHE_DIR to a writable folder."
         )
         return None
-    # ``keep_newest`` goes by the time of the last use.
+    # ``keep_newest`` sorts by this time, that of the last use.
     with contextlib.suppress(OSError):
         os.utime(place)
     keep_newest(base, re.compile(r"omkl-[0-9a-f]{16}"), 8)
@@ -104,7 +104,7 @@ class KeptCode(NullCache):
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the code for arguments of these types, or None if it has to be compiled.
 
-        Listeners of ``on_cache_miss`` are called before None is returned.
+        Listeners of ``on_cache_miss`` are called before the function returns None.
         """
         target_context.refresh()
         path = self._path(sig, target_context.codegen())

@@ -23,7 +23,7 @@ from numba.extending import intrinsic, overload, register_jitable
 from omkl.core import cache
 from omkl.utils import outside, sources
 
-config: Any = numba.config  # its names are made at run time
+config: Any = numba.config  # its attributes are defined at run time
 F = TypeVar("F", bound=Callable[..., Any])
 
 ENABLED = not config.DISABLE_JIT
@@ -32,7 +32,7 @@ ENABLED = not config.DISABLE_JIT
 # would destroy the range reduction of the trigonometry. Only `dot` re-associates.
 FLAGS = {"contract", "nsz"}
 
-# The caller owns every array, so that no reference is counted (an atomic instruction for
+# The caller owns every array. So no reference is counted (an atomic instruction for
 # each array at each step) and nothing can be allocated: that would not compile. Nor is anything
 # called from C.
 _OPTIONS: dict[str, Any] = {
@@ -58,22 +58,22 @@ def _kept(function: F, options: dict[str, Any]) -> F:
         return function
     dispatcher: Any = numba.njit(nogil=True, **options)(function)
     folder = cache.folder()
-    # Code of other packages is not kept here: its edits do not change the digest of our sources.
-    # ``compiled_for`` keeps it under a digest of its own.
+    # Code of other packages is not cached here, because its edits do not change the digest of omkl's
+    # sources. ``compiled_for`` caches it under its own digest.
     if folder is not None and sources.PACKAGE in Path(function.__code__.co_filename).parents:
         dispatcher._cache = cache.KeptCode(function, options, folder)
     return dispatcher
 
 
 def for_this_process(function: Any) -> Any:
-    """Compile as ``compiled``, but keep nothing on disk."""
+    """Compile as ``compiled``, but store nothing on disk."""
     return numba.njit(nogil=True, **_OPTIONS)(function) if ENABLED else function
 
 
 def compiled_for(Params: type, function: Any) -> Any:
     """Return a compiled function for an algorithm with these ``Params``.
 
-    The code for an algorithm outside the package is kept under the digest of the algorithm's
+    The code for an algorithm outside the package is cached under the digest of the algorithm's
     sources.
     """
     if not ENABLED or Params.__module__.startswith("omkl."):
@@ -84,7 +84,7 @@ def compiled_for(Params: type, function: Any) -> Any:
 @functools.cache
 def _compiled_outside(function: Any, module: str) -> Any:
     dispatcher, folder = for_this_process(function.py_func), cache.folder()
-    with contextlib.suppress(outside.ModuleProblem):  # its source is no file: nothing is kept
+    with contextlib.suppress(outside.ModuleProblem):  # without a source file nothing is cached
         if folder is not None:
             digest = outside.digest_of(module)
             dispatcher._cache = cache.KeptCode(function.py_func, _OPTIONS, folder, module, digest)
@@ -116,7 +116,7 @@ def specialise_on_first_call(function: Any) -> Callable[..., None]:
     return call
 
 
-# Always inlined: a call would push every field of every array of a state onto the stack.
+# Always inline: a call would push every field of every array of a state onto the stack.
 INSIDE: dict[str, Any] = {**_OPTIONS, "forceinline": True}
 
 
@@ -126,16 +126,16 @@ def inlined(function: F) -> F:
 
 
 def overloads(function: Any) -> Any:
-    """Decorate a function that chooses, by argument types, the compiled form of ``function``."""
+    """Decorate a function that chooses the compiled form of ``function`` by argument types."""
     return overload(function, jit_options=INSIDE)  # type: ignore[arg-type]
 
 
 def dispatch(step: Any, kind: type, function: Callable[..., Any]) -> None:
     """Register ``function`` as the form of ``step`` whose first argument is a ``kind``.
 
-    ``step`` is a ``functools.singledispatch`` function, which dispatches in plain Python. For
-    compiled code the same rule is registered by type: unlike functions that are passed as
-    arguments, types are stable keys of the cache on disk.
+    ``step`` is a ``functools.singledispatch`` function, which dispatches in plain Python. Compiled
+    code uses the same rule by type. Types are stable keys of the cache on disk; functions passed as
+    arguments are not.
 
     Parameters
     ----------
@@ -175,8 +175,8 @@ def qualify_name(kind: type) -> None:
 def element(columns, s):
     """Return element s of a NamedTuple whose leaves are arrays (S, ...).
 
-    The fields of the element are numbers or views. From a shared array (1, ...) the only element is
-    returned.
+    The fields of the element are numbers or views. A shared array (1, ...) has a single element,
+    which is returned for every s.
     """
     if isinstance(columns, tuple):
         return type(columns)(*(element(column, s) for column in columns))
@@ -204,7 +204,7 @@ if ENABLED:
 
     @overloads(element)
     def _element_compiled(columns, s):
-        # Without reference counts a function cannot return a view, but a tuple of views.
+        # Without reference counts a function can return a tuple of views, but not a single view.
         fields = [
             f"element(columns.{field}, s)"
             if isinstance(kind, types.NamedTuple | types.NamedUniTuple)
@@ -262,7 +262,7 @@ if ENABLED:
 
 
 def reassociating(function: F) -> F:
-    """Compile a helper whose sum may be added up in any order, so that it becomes vector code.
+    """Compile a helper whose sums may be computed in any order, so that it becomes vector code.
 
     Only the instructions of this function may be reordered, not those of functions that it calls.
     """

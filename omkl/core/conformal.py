@@ -1,35 +1,36 @@
-"""Intervals that go on holding when a stream changes, around the predictions of any learner.
+"""Intervals around the predictions of any learner, whose coverage adapts to changes of a stream.
 
 Paper    I. Gibbs, E. J. Candes, "Adaptive conformal inference under distribution shift", NeurIPS
          2021: one rate. The same, "Conformal inference for online prediction with arbitrary
          distribution shifts", JMLR 25 (2024): several rates, mixed (DtACI), for a window of 500.
-         Their texts were not at hand: the weights' rate and share, and the rates, are as quoted.
-Round    1. s_t = |y_t - y_hat_t|. Of the last W scores, q(a) is the ceil((1 - a)(n + 1))-th
-            smallest.
+         Their texts were not available: the rates, and the rate and share of the weights, are as
+         quoted elsewhere.
+Round    1. The score of a row is s_t = |y_t - y_hat_t|. q(a) is the ceil((1 - a)(n + 1))-th
+            smallest of the last n <= W scores.
          2. The interval is y_hat +- q(sum p_k a_k), p_k proportional to w_k.
-         3. With the label: b is 1 - r / (n + 1), r scores are less than s_t; every a_k moves by
-            rate_k (alpha - [a_k > b]), w_k by exp(-eta loss(b, a_k)), where loss(b, a) is
-            alpha (b - a) - min(0, b - a); scaled to sum 1, the K weights are then mixed with equal
-            ones: w_k <- (1 - c) w_k + c / K with c = 1 / (2 * 500).
-         4. Rows far out of what was seen have levels a'_k and weights w'_k besides, which move as
-            a_k and w_k do, by these rows alone. The level of such a row is the lower of both
-            mixtures: its interval is never narrower than that of another row would be.
-Differs  The paper's interval is the whole line for a < 1 / (n + 1). Here q(a) is then the largest
-         score kept times exp(3 (1 / (n + 1) - a)), and b of a score above the largest is where q
-         reaches it: steady misses widen the interval as far as they need, and levels come back as
-         fast as below. Levels are at least -1. Half an interval is at most twice the range of the
-         labels so far, once there are 20. q is 0 for a >= 1.
-         A score is then kept as at most 4 times the largest of those kept: a wrong label is not
-         remembered at its size. A round whose label is not known teaches nothing. Categories with
-         levels of their own are those of Mondrian conformal prediction (V. Vovk, A. Gammerman,
-         G. Shafer, "Algorithmic Learning in a Random World", 2005); here both share the scores.
-Bound    With one rate: of T rounds with labels a share within (2 + rate) / (rate T) of ``level``
-         lies in its interval, on any stream whose scores are at most exp(3) times the largest of
-         those kept and whose errors are at most twice the range of the labels before: levels stay
-         in [-1, 1 + rate], and they add up misses (proposition 4.1 of the first paper). Rows far
-         out are none of these: of T of them the share is at least ``level`` less as much, since
-         their own levels add up more misses than there are. Of several rates, which are mixed, no
-         bound of the coverage is claimed.
+         3. When the target arrives: b is 1 - r / (n + 1) if r scores are less than s_t. Every a_k
+            moves by rate_k (alpha - [a_k > b]), and w_k is multiplied by exp(-eta loss(b, a_k)),
+            where loss(b, a) is alpha (b - a) - min(0, b - a). The K weights are scaled to sum 1 and
+            mixed with equal ones: w_k <- (1 - c) w_k + c / K with c = 1 / (2 * 500).
+         4. Rows far outside the usual range have further levels a'_k and weights w'_k. They move
+            like a_k and w_k, but by these rows alone. The level of such a row is the lower of both
+            mixtures, so its interval is never narrower than that of another row.
+Differs  In the paper the interval is the whole line for a < 1 / (n + 1). Here q(a) is then the
+         largest stored score times exp(3 (1 / (n + 1) - a)), and b of a score above the largest is
+         the level at which q reaches it. So repeated misses widen the interval as far as needed,
+         and levels return as fast as they left. Levels are at least -1. q is 0 for a >= 1. After 20
+         targets, half an interval is at most twice the range of the targets so far, and a score is
+         stored as at most 4 times the largest stored one, so that a wrong target is not stored with
+         its full size. A round without a target changes nothing. Separate levels for categories of
+         rows are Mondrian conformal prediction (V. Vovk, A. Gammerman, G. Shafer, "Algorithmic
+         Learning in a Random World", 2005); here both categories share the scores.
+Bound    With one rate, the coverage of T rounds with targets is within (2 + rate) / (rate T) of
+         ``level``, on any stream whose scores are at most exp(3) times the largest stored one and
+         whose errors are at most twice the range of earlier targets: levels stay in
+         [-1, 1 + rate], and they add up misses (proposition 4.1 of the first paper). Rows far
+         outside are not included. Of T such rows, the coverage is at least ``level`` minus the same
+         term, because their own levels count more misses than occur. No bound is claimed for a
+         mixture of several rates.
 
 >>> import numpy as np
 >>> from omkl.core.conformal import Conformal
@@ -58,7 +59,7 @@ from omkl.utils.constraints import is_number, shown
 
 
 class IntervalSettings(NamedTuple):
-    """Level of intervals, and the rate at which they adapt; None: a mixture of several rates."""
+    """Level of intervals, and the rate at which they adapt. None: a mixture of several rates."""
 
     level: float
     rate: float | None
@@ -146,7 +147,7 @@ def keep(scores, ordered, n_so_far, score):
     W = scores.shape[0]
     at = n_so_far % W
     place = n_less(ordered, min(n_so_far, W), score)
-    # The place in ``ordered`` that the scores between make room from.
+    # Index in ``ordered`` of the score that leaves.
     free = min(n_less(ordered, W, scores[at]), W - 1) if n_so_far >= W else n_so_far
     if place > free:
         _shift_down(ordered, free, place - 1)
@@ -199,17 +200,17 @@ def missed(off):
 
 RATES = tuple(0.001 * 2.0**k for k in range(8))
 HORIZON = 500  # rounds over which the mixture is as good as the best rate
-MOST = 2.0  # half an interval, in ranges of the labels so far
-GROWTH = 3.0  # how fast log(q) grows as a level falls below that of the largest score kept
+MOST = 2.0  # limit of half an interval, in ranges of the targets so far
+GROWTH = 3.0  # slope of log(q) for levels below that of the largest stored score
 LEAST_LEVEL = -1.0
-FARTHEST = 4.0  # a score that is kept, in largest ones kept
+FARTHEST = 4.0  # limit of a stored score, in multiples of the largest stored one
 N_FARTHEST = 20  # scores from which on widths and scores have these limits
 
-# Places of what a series has for itself, see ``SeriesConformal``.
+# Columns of a series' own numbers, see ``SeriesConformal``.
 LABELS, ERROR, LEAST, LARGEST = range(4)
 NO_LABELS = (0.0, 0.0, np.inf, -np.inf)
-FADES = 50.0  # errors of a series that its unit is about the mean of
-FARTHEST_OF_SERIES = 8.0  # an error that this mean takes, in its own units
+FADES = 50.0  # memory, in errors, of the mean that is the unit of a series
+FARTHEST_OF_SERIES = 8.0  # limit of an error in this mean, in units of the mean
 
 
 class State(NamedTuple):
@@ -267,13 +268,13 @@ class Conformal:
         varies = level**2 * alpha**3 + alpha**2 * level**3
         eta = math.sqrt(3.0 / HORIZON * (math.log(K * HORIZON) + 2.0) / varies)
         self._constants = (alpha, eta)
-        # Of ``learn``: one prediction.
+        # Arrays of ``learn``, for one prediction.
         self._row = (*np.zeros((3, 1)), np.zeros(1, dtype=np.bool_))
 
     def half_width(self, far: bool = False) -> float:
         """Return the half-width of the next interval; NaN before the first target.
 
-        ``far`` says whether the next row is far out.
+        ``far`` states whether the next row has an input far outside its usual range.
         """
         return self.learn(0.0, math.nan, far)
 
@@ -322,11 +323,11 @@ class SeriesConformal(Conformal):
     """Intervals of many series that share one window of scores, in units of each series' errors.
 
     Each series has a row of ``units`` (S, 4): number of targets, running mean of absolute errors,
-    least and largest target. From ``FADES`` errors on, old errors fade from the mean. From
-    ``N_FARTHEST`` errors on, an error counts as at most ``FARTHEST_OF_SERIES`` times the mean.
-    After n errors an interval is wider by a share 1 / n, because the mean is uncertain. The
-    interval is NaN before the first error of a series. As long as all errors of a series are 0,
-    they are not used as scores.
+    smallest and largest target. After ``FADES`` errors, old errors fade from the mean. After
+    ``N_FARTHEST`` errors, an error counts as at most ``FARTHEST_OF_SERIES`` times the mean. After n
+    errors an interval is wider by a share 1 / n, because the mean is uncertain. The interval is NaN
+    before the first error of a series. While all errors of a series are 0, they are not used as
+    scores.
     """
 
     def follow_series(
@@ -353,7 +354,7 @@ class SeriesConformal(Conformal):
 
 @inlined
 def _reach(ordered, n, level):
-    """Return ``quantile``, or more than the largest score for a level below 1 / (n + 1)."""
+    """Return ``quantile``, or a number above the largest score for a level below 1 / (n + 1)."""
     above = 1.0 / (n + 1.0) - level
     if above <= TIE:
         return quantile(ordered, n, level)
@@ -373,7 +374,7 @@ def _level_of_score(ordered, n, place, score):
 
 @inlined
 def _learn(rates, levels, weights, b, alpha, eta):
-    """Move levels and their weights (K,) by the level b of a label."""
+    """Update levels and their weights (K,) by the level b of a target."""
     K = rates.shape[0]
     total = 0.0
     for k in range(K):

@@ -29,15 +29,16 @@ BLOCK = 2**18  # divergences held at a time
 
 
 def dissimilarity_graph(divergence: Overlaps | np.ndarray, M: int) -> np.ndarray:
-    """Build a graph whose every node has M mutually dissimilar kernels as out-neighbours.
+    """Build a graph in which every node has M mutually dissimilar kernels as out-neighbours.
 
-    Ghari and Shen, JMLR, algorithm 4: node i starts with itself, and j joins while its mean
-    divergence from the out-neighbours so far is at least gamma_i, the largest threshold that leaves
-    M of them. Reading: the kernel with the largest mean divergence from those already there joins
-    next (ties: the smallest index). gamma_i is then the mean divergence of the last to join.
+    Ghari and Shen, JMLR, algorithm 4: node i starts with itself, and j joins if its mean divergence
+    from the out-neighbours so far is at least gamma_i, the largest threshold that leaves M of them.
+    The paper does not state the order. Here the kernel with the largest mean divergence from the
+    present out-neighbours joins next (ties: the smallest index). gamma_i is then the mean
+    divergence of the last kernel.
 
-    Given overlaps, candidates j are compared by k own_j - 2 sum of overlap(m, j) over the k kernels
-    m already there: the sum of Delta(m, j) without the terms that do not depend on j. O(N^2 M)
+    Given overlaps, candidates j are compared by k own_j - 2 sum of overlap(m, j) over the k present
+    kernels m. This is the sum of Delta(m, j) without the terms that do not depend on j. O(N^2 M)
     time.
 
     Parameters
@@ -45,11 +46,12 @@ def dissimilarity_graph(divergence: Overlaps | np.ndarray, M: int) -> np.ndarray
     divergence
         Result of ``kernel_distance.overlaps``, or a matrix (N, N) of log Delta.
     M
-        Out-neighbours of a node, itself among them.
+        Out-neighbours of a node, including itself.
 
     Returns
     -------
-    Nodes (N, M) int64; the first column is the node itself.
+    ndarray
+        Nodes (N, M) int64; the first column is the node itself.
 
     Raises
     ------
@@ -70,13 +72,13 @@ def dissimilarity_graph(divergence: Overlaps | np.ndarray, M: int) -> np.ndarray
 
 
 def _join_by_value(delta: np.ndarray, some: np.ndarray) -> None:
-    """Fill the rows of out-neighbours by the largest sums of Delta, given as logarithms."""
+    """Choose the out-neighbours of each row by the largest sums of Delta, given as logarithms."""
     total = delta[some[:, 0]]
     for m in range(1, some.shape[1]):
         np.put_along_axis(total, some[:, :m], -np.inf, axis=1)
         best = total.argmax(axis=1)
         for r in np.flatnonzero((some[:, :m] == best[:, None]).any(axis=1)):
-            # Copies of one kernel have nothing above -inf left: take the next free index.
+            # If all candidates are -inf, as with copies of one kernel, take the next free index.
             best[r] = _smallest_missing(some[r, :m])
         some[:, m] = best
         if m < some.shape[1] - 1:
@@ -84,17 +86,17 @@ def _join_by_value(delta: np.ndarray, some: np.ndarray) -> None:
 
 
 def _join_by_overlap(source: Overlaps, some: np.ndarray) -> None:
-    """Fill the rows of out-neighbours by the sums of overlaps."""
+    """Choose the out-neighbours of each row by the sums of overlaps."""
     n, M = some.shape
     N = len(source.own)
-    total = source.values[some[:, 0]]  # log of the sum of overlaps, +inf for those there
-    own_there = source.own[some[:, 0]]  # log of the sum of own over those there
+    total = source.values[some[:, 0]]  # log of the sum of overlaps; +inf for present kernels
+    own_there = source.own[some[:, 0]]  # log of the sum of own over the present kernels
     by_own = np.argsort(-source.own, kind="stable")
     size, sign, scratch = np.empty(n), np.empty(n), np.empty(N)
     for m in range(1, M):
         np.put_along_axis(total, some[:, :m], np.inf, axis=1)
         _farthest(total, source.own, by_own, float(m), some[:, m], size, sign)
-        # The sum of Delta of the farthest is below half of that of own: they cancel in it.
+        # The farthest sum of Delta is below half the sum of own: the terms nearly cancel.
         for r in np.flatnonzero((sign < 0.0) & (size + math.log(m) > own_there - LOG_2)):
             delta = np.logaddexp.reduce(divergence_rows(source, some[r, :m]), axis=0)
             delta[some[r, :m]] = -np.inf
@@ -108,10 +110,10 @@ def _join_by_overlap(source: Overlaps, some: np.ndarray) -> None:
 
 @compiled
 def _farthest(total, own, by_own, k, best, size, sign):
-    """Write to best[r] the smallest j with the largest k own_j - 2 sum of overlaps, in row r.
+    """Write to best[r] the smallest j with the largest k own_j - 2 sum of overlaps in row r.
 
-    All are logarithms. size[r] is the logarithm of the absolute value, divided by k, and sign[r]
-    its sign. by_own (N,) lists the kernels by falling own.
+    All inputs are logarithms. size[r] becomes the logarithm of the absolute value, divided by k,
+    and sign[r] its sign. by_own (N,) lists the kernels by decreasing own.
     """
     share = math.log(2.0 / k)
     N = own.shape[0]
@@ -152,25 +154,24 @@ def _add_rows(total, rows, which, scratch):
 
 
 def similarity_graph(divergence: Overlaps | np.ndarray, M: int) -> np.ndarray:
-    """Build a graph whose every node has the M most similar kernels as out-neighbours.
+    """Build a graph in which every node has the M most similar kernels as out-neighbours.
 
     Ghari and Shen, first version (arXiv), algorithm 1: an edge from i to j if Delta(i, j) <=
-    gamma_i, the largest threshold that leaves M of them, node i among them (Delta(i, i) = 0). Every
-    gamma from the M-th smallest divergence up to the next one gives this graph. Equal divergences
-    go to the smallest index.
-
-    O(N^2 log N) time.
+    gamma_i, the largest threshold that leaves M of them, including node i (Delta(i, i) = 0). Every
+    gamma_i from the M-th smallest divergence up to the next one gives this graph. Among equal
+    divergences the smallest index is taken. O(N^2 log N) time.
 
     Parameters
     ----------
     divergence
         Result of ``kernel_distance.overlaps``, or a matrix (N, N): Delta or its logarithm.
     M
-        Out-neighbours of a node, itself among them.
+        Out-neighbours of a node, including itself.
 
     Returns
     -------
-    Nodes (N, M) int64; the first column is the node itself.
+    ndarray
+        Nodes (N, M) int64; the first column is the node itself.
 
     Raises
     ------
@@ -184,7 +185,9 @@ def similarity_graph(divergence: Overlaps | np.ndarray, M: int) -> np.ndarray:
         order = np.argsort(distances[nodes], axis=1, kind="stable")
         near = order[:, :M]
         left_out = near == nodes[:, None]
-        left_out[~left_out.any(axis=1), -1] = True  # copies of a kernel may precede it
+        left_out[~left_out.any(axis=1), -1] = (
+            True  # copies of a kernel may come before the kernel itself
+        )
         out[nodes, 0] = nodes
         out[nodes, 1:] = near[~left_out].reshape(len(nodes), M - 1)
     return out
@@ -229,8 +232,8 @@ def dominating_set(out: np.ndarray) -> np.ndarray:
     queue = [(-M, i) for i in range(N)]
     chosen: list[int] = []
     while n_left:
-        # What a node covers anew only shrinks: an entry of the queue that is still true when it
-        # comes up is the best of all.
+        # The number of nodes that a node would newly cover only shrinks. So an entry at the head
+        # of the queue that is still valid is the best of all.
         promised, i = heapq.heappop(queue)
         gain = M - int(np.count_nonzero(covered[out[i]]))
         if gain == -promised:
@@ -276,8 +279,8 @@ def refine(params, state, sign):
     """Update DS'_t and the edges (d_i, i) that make it a dominating set.
 
     d_i is the node of DS'_t with the largest divergence from i for sign = 1, the smallest for sign
-    = -1. Since the last round only its own node has another u. If that node stays above the bar, or
-    was below it before, DS'_t and its edges stay as they are.
+    = -1. Since the last round only the node of that round has a new weight u. If this node stays
+    above the threshold of DS'_t, or was and stays below it, DS'_t and its edges do not change.
 
     Parameters
     ----------
@@ -334,7 +337,7 @@ def nodes_that_changed(node, log_u, member, size, fresh, best, changed):
     if size > best.shape[0]:  # nodes tie for the last rank: enough of them are left
         changed[0] = node
         return 1
-    # The best of those outside, or the node itself, takes its rank: all others are above it.
+    # The rank goes to the best node outside, or to the node itself: all others are above it.
     bar = largest_below(log_u, best[last])
     best[last] = bar
     n = list_equal(log_u, bar, node, changed)
@@ -402,14 +405,14 @@ def rewire(state, n, sign, only_undominated):
     for k in range(n):
         toggle_member(edges, trees, cover, links[CHANGED, k])
     connect(state, list_unconnected(cover, links, n, begun), sign, only_undominated)
-    # Those that entered may be a better d_i, and need none.
+    # Nodes that entered need no d_i, and may be a better d_i of others.
     for k in range(n):
         i = links[CHANGED, k]
         if cover[MEMBER, i] == 1:
             links[PARTNER, i] = -1
             set_edge(edges, cover, links, i, only_undominated)
             offer(state, i, sign, only_undominated)
-    if only_undominated:  # whom they reach has changed
+    if only_undominated:  # the nodes that DS'_t reaches have changed
         for k in range(n):
             for m in range(edges.shape[2]):
                 set_edge(edges, cover, links, edges[OUT, links[CHANGED, k], m], True)
@@ -428,7 +431,7 @@ def list_members(cover, links):
 def list_unconnected(cover, links, n, begun):
     """List in OTHERS the nodes without a valid d_i, and return their number.
 
-    Such a node has lost its d_i, or it has left DS'_t and has no d_i yet.
+    Such a node has lost its d_i, or has left DS'_t and has no d_i yet.
 
     Parameters
     ----------
@@ -437,7 +440,7 @@ def list_unconnected(cover, links, n, begun):
     n
         Number of nodes in CHANGED.
     begun
-        Whether all other nodes have a d_i already.
+        Whether all other nodes already have a d_i.
     """
     n_left, left = 0, -1
     for k in range(n):
@@ -492,7 +495,7 @@ def connect(state, n, sign, only_undominated):
 
 @inlined
 def offer(state, j, sign, only_undominated):
-    """Make node j the d_i of each node i if its divergence is better than that of the present d_i.
+    """Make node j the d_i of each node i for which it is better than the current d_i.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Draws of graph nodes by weight, in O(log N) per round.
 
 One node changes its weight u in a round. Sums over all nodes, and over the in-neighbours of a
-kernel, are therefore kept in binary trees. A round adds up one path to the root again, always from
-the two numbers below, so that rounding errors do not accumulate over rounds.
+kernel, are therefore stored in binary trees. A round computes one path to the root again. Each sum
+on it is the sum of its two children, so that rounding errors do not accumulate over rounds.
 """
 
 from __future__ import annotations
@@ -128,11 +128,13 @@ def refresh(edges, trees, in_mass, scale, log_u, node):
         k = mass.shape[0] // 2 + node
         mass[np.uintp(k)] = u
         top[np.uintp(k)] = log_u[node]
-        # One path to the root, added up anew from the two numbers below each place: a difference
-        # added to the sums would leave its rounding error in them for ever.
+        # Each sum on the path to the root is computed again from its two children. Adding the
+        # difference instead would leave its rounding error in the sums for ever.
         sum_below, top_below = u, log_u[node]
         while k > 1:
-            sum_below += mass[np.uintp(k ^ 1)]  # a + b = b + a to the bit: children in any order
+            sum_below += mass[
+                np.uintp(k ^ 1)
+            ]  # the order of the children does not matter: a + b = b + a exactly
             top_below = max(top_below, top[np.uintp(k ^ 1)])
             k >>= 1
             mass[np.uintp(k)] = sum_below
@@ -286,8 +288,8 @@ def draw_node(trees, xi, v):
     k = 1
     while k < P:
         k *= 2
-        # Go right only if a node there has a positive probability: rounding may leave v at or
-        # above the whole sum.
+        # Go right only if a node there has a positive probability, because rounding may leave v
+        # at or above the whole sum.
         here, beside = np.uintp(k), np.uintp(k + 1)
         left = per_mass * trees[MASS, here] + per_count * trees[COUNT, here]
         if not v < left and (trees[MASS, beside] > 0.0 or trees[COUNT, beside] > 0.0):

@@ -1,9 +1,8 @@
 """Hyper-parameters: from the keys of a YAML file to the ``Params`` of an algorithm.
 
-The keys of the YAML are the fields of ``Params``, and the annotation of a field states its valid
-values. A misspelt key, a wrong type or a value out of range is refused before anything runs, and no
-second schema is written. Annotations of a ``State`` state the role of arrays that code outside the
-algorithm needs to know:
+The keys of the YAML are the fields of ``Params``, and the annotation of a field is the schema of
+its values. A misspelt key, a wrong type or a value out of range is refused before anything runs.
+Annotations of a ``State`` declare the role of arrays for code outside the algorithm:
 
     q: EVALUATED_WITH  # (N,)
 """
@@ -47,8 +46,8 @@ class Range(NamedTuple):
     """Bounds of a number. The letters N (kernels), D (features) and J stand for their values.
 
     In a ``State``, t stands for the number of rounds so far. The name of another field stands for
-    its largest number (``n + pending`` for the sum of two), and ``x.1`` for the length of its
-    second axis. ``columns`` lists the places on the last axis that the bounds are for; () means
+    its largest number (``n + pending``: the sum of two fields), and ``x.1`` for the length of the
+    second axis of x. ``columns`` lists the indices on the last axis to which the bounds apply; ():
     all.
     """
 
@@ -84,7 +83,7 @@ _NUMBER = rf"[-+]?{_UNSIGNED}"
 _SCHEDULE = re.compile(
     rf"^\s*(?P<scale>{_NUMBER})\s*"
     r"(?:/\s*(?:(?P<root>sqrt)\(\s*(?P<v1>[tT])\s*\)|(?P<v2>[tT])(?:\s*(?:\^|\*\*)\s*(?P<power>"
-    rf"{_UNSIGNED}))?))?\s*$"  # no sign: a rate that grows with t would leave its range
+    rf"{_UNSIGNED}))?))?\s*$"  # no sign: a rate must not grow with t
 )
 
 
@@ -161,7 +160,9 @@ def build(
         if key not in names:
             raise ValueError(no_such_key(dot, key, names))
     defaults = getattr(Params, "_field_defaults", {})
-    optional = {key for key, value in defaults.items() if value != value}  # NaN: there is none
+    optional = {
+        key for key, value in defaults.items() if value != value
+    }  # fields whose default is NaN may be omitted
     given = {key: value for key, value in given.items() if value is not None or key not in optional}
     missing = [name for name in names if name not in given and name not in defaults]
     if missing:
@@ -289,11 +290,11 @@ def _bound(stated: float | str, value: float) -> str:
 # --- Fields of a State ----------------------------------------------------------------------------
 
 
-# (N,) probability that ``select`` has the kernel evaluated; NaN where it was not, in this round.
+# (N,) probability that ``select`` evaluates the kernel; NaN if it was not evaluated in this round.
 EVALUATED_WITH = Annotated[np.ndarray, "probability of being evaluated"]
 # (N,) probability that ``select`` lets the kernel learn.
 LEARNS_WITH = Annotated[np.ndarray, "probability of learning"]
-# int64: (N,) whether it may learn, or (1,) the only one that may.
+# int64: (N,) whether each kernel may learn, or (1,) the only kernel that may.
 MAY_LEARN = Annotated[np.ndarray, "who may learn"]
 # (N,) logarithms of the weights of a graph's nodes.
 NODE_WEIGHTS = Annotated[np.ndarray, "logarithms of the nodes' weights"]
@@ -301,13 +302,13 @@ NODE_WEIGHTS = Annotated[np.ndarray, "logarithms of the nodes' weights"]
 # ``omkl.core.snapshot`` checks numbers of a saved state against these ranges, because compiled code
 # uses whole numbers as indices and counts without a check. Arrays of whole numbers without a range
 # never change.
-MOST_COUNT = 2**53  # as float64 every count is exact, and as int64 no sum of a few overflows
+MOST_COUNT = 2**53  # exact as float64; a sum of a few does not overflow int64
 COUNTS = Annotated[np.ndarray, Range(0, MOST_COUNT)]
-ROUNDS = Annotated[np.ndarray, Range(0, "t")]  # so many rounds, or the number of one
-KERNELS = Annotated[np.ndarray, Range(0, "N", open_high=True)]  # places of kernels
+ROUNDS = Annotated[np.ndarray, Range(0, "t")]  # a number of rounds, or the index of one
+KERNELS = Annotated[np.ndarray, Range(0, "N", open_high=True)]  # indices of kernels
 SWITCH = Annotated[np.ndarray, Range(0, 1)]
-# Follows from the settings and the other fields. It is not saved: a loaded learner starts with that
-# of a fresh one, and the next round computes it again.
+# Array that follows from the settings and the other fields. It is not saved: a loaded learner has
+# the initial array, and the next round computes it again.
 DERIVED = Annotated[Any, "derived"]
 # (3, 2 P) sums over the nodes' weights, see ``omkl.core.graph_sampling``.
 TREES = Annotated[np.ndarray, "derived", "sums over the nodes' weights"]

@@ -2,18 +2,18 @@
 
 The overlap of two kernels is the integral of kappa_i kappa_j over R^d. Kernels are products over
 the inputs, so it is the integral over one input to the power d. It is stored as its logarithm,
-which neither over- nor underflows for any d. A family states the integrals that have a closed form
-(``kernels.Family.overlaps``). The others are integrated numerically.
+which neither overflows nor underflows for any d. A family states the integrals that have a closed
+form (``kernels.Family.overlaps``). The others are integrated numerically.
 
-Delta(i, j), the integral over R^d of (kappa_i - kappa_j)^2, is own_i + own_j - 2 overlap(i, j)
-with own_i = overlap(i, i), the integral of kappa_i^2. With many inputs these terms differ by
-hundreds of orders of magnitude: with own_i = 1e16 no digit of own_j is left in the sum. A term that
-all candidates share is therefore never added. For several j and one i,
+The distance Delta(i, j), the integral over R^d of (kappa_i - kappa_j)^2, is own_i + own_j -
+2 overlap(i, j) with own_i = overlap(i, i). With many inputs these terms differ by hundreds of
+orders of magnitude: if own_i = 1e16, the sum has no digit of own_j left. A term that all candidates
+share is therefore never added. For several j and one i,
 
     own_j - 2 overlap(i, j)
 
 has the order of Delta(i, j). If both terms nearly cancel own_i, Delta itself is compared: its
-logarithm is exact to rounding there.
+logarithm is then exact to rounding.
 
 Source: Ghari and Shen, JMLR, (25) to (27).
 """
@@ -39,14 +39,14 @@ LOG_2 = math.log(2.0)
 def log_overlaps_in_one_input(first: str, p: np.ndarray, second: str, q: np.ndarray) -> np.ndarray:
     """Return log of the integral of kappa kappa' over one input, for bandwidths of two families.
 
-    The closed form that a family states is used if there is one, else ``integrated``.
+    It is the closed form of the family if there is one, else ``integrated``.
 
     Parameters
     ----------
     first, second
         Names of the families.
     p, q
-        Bandwidths of one shape, which the result has too.
+        Bandwidths of one shape, which is also that of the result.
 
     Raises
     ------
@@ -63,7 +63,7 @@ def log_overlaps_in_one_input(first: str, p: np.ndarray, second: str, q: np.ndar
     return integrated(one, p, other, q)
 
 
-STEP = 1.0 / 16.0  # of the trapezoid rule in log |r|
+STEP = 1.0 / 16.0  # step of the trapezoid rule in log |r|
 MARGINS = 40.0, 45.0  # range of integration below and above the logarithms of the lengths
 AGREEMENT = 1e-9
 
@@ -94,7 +94,7 @@ def integrated(one: Family, p: np.ndarray, other: Family, q: np.ndarray) -> np.n
     s = np.arange(
         min(x.min() for x in lengths) - MARGINS[0], max(x.max() for x in lengths) + MARGINS[1], STEP
     )
-    # Each factor takes the square root of the weight 2 r, which keeps the matrix symmetric.
+    # Each factor gets the square root of the weight 2 r, so that the matrix is symmetric.
     factors = [
         np.sqrt(2.0 * STEP * np.exp(s)) * np.array([f.value(np.exp(s)[:, None], b) for b in some])
         for f, some in zip((one, other), bandwidths, strict=True)
@@ -170,7 +170,7 @@ def _log_divergences(overlap: np.ndarray, own_i: np.ndarray, own_j: np.ndarray) 
 
 
 def divergence_rows(source: Overlaps, rows: np.ndarray) -> np.ndarray:
-    """Return the given rows of log Delta, (n, N)."""
+    """Return the rows ``rows`` of the matrix of log distances log Delta(i, j), (n, N)."""
     result = _log_divergences(source.values[rows], source.own[rows][:, None], source.own)
     result[np.arange(len(rows)), rows] = -np.inf
     return result
@@ -180,7 +180,7 @@ NEAR, BELOW, ABOVE = range(3)
 
 
 def ranks(source: Overlaps) -> np.ndarray:
-    """Rank Delta(i, j) among all j of row i, (N, N): 0 for the nearest, ties share a rank.
+    """Rank the distances Delta(i, j) in each row i, (N, N): 0 is the nearest, ties share a rank.
 
     Candidates are compared by log Delta if it is below own_i / 2 (NEAR), else by
     own_j - 2 overlap(i, j), which is negative (BELOW) or not (ABOVE).
@@ -205,7 +205,7 @@ def ranks(source: Overlaps) -> np.ndarray:
 class Matrix(NamedTuple):
     """Distances (N, N) between kernels, comparable within a row.
 
-    ``turned`` is the transposed matrix: distances to one kernel lie side by side in memory.
+    ``turned`` is the transposed matrix, in which the distances to one kernel are contiguous.
     """
 
     values: np.ndarray
@@ -214,6 +214,6 @@ class Matrix(NamedTuple):
 
 @functools.lru_cache(maxsize=4)
 def ranked(kernels: tuple[Kernel, ...], d: int) -> Matrix:
-    """Return the ranks of Delta, for learners that look up the farthest or nearest kernel."""
+    """Return the ranks of Delta, for learners that need the farthest or nearest kernel."""
     values = ranks(overlaps(kernels, d))
     return Matrix(values, np.ascontiguousarray(values.T))

@@ -1,9 +1,9 @@
 """Kernel families and dictionaries of kernels.
 
-A family is one class with its exact value, its frequencies, the meaning of its number b, the pieces
-of which compiled sums over rows are made, and its overlaps in closed form. Families with a spectral
-measure are shift invariant, a product over the inputs, and 1 at zero, so that the measure is a
-probability distribution:
+A family is one class with its exact value, its frequencies, the meaning of its number b, parts of
+compiled sums over rows, and its overlaps in closed form. Families with a spectral measure are shift
+invariant, a product over the inputs, and 1 at zero, so that the measure is a probability
+distribution:
 
 | family    | kappa(r)                     | frequencies                        | bandwidth b |
 |-----------|------------------------------|------------------------------------|-------------|
@@ -20,19 +20,18 @@ Exact-kernel learners also accept the polynomials kappa(x, z) = (x^T z)^degree, 
 spectral measure. Their "bandwidth" is the degree. Learners of second order also accept the linear
 kernel kappa(x, z) = x^T z + 1, whose features are x and 1. Its "bandwidth" has no meaning.
 
-The D frequencies of a kernel are drawn alone, in orthogonal blocks, or evenly. The mean of
-cos(omega'(x - x')) over them is kappa(x, x') in expectation for all three placements, which differ
-in its error:
+The D frequencies of a kernel have one of three placements. In all three the mean of
+cos(omega'(x - x')) over the frequencies has the expectation kappa(x, x'); its error differs:
 
-rff         each frequency by itself from the spectral distribution (Rahimi and Recht, NIPS 2007)
-orthogonal  blocks of d orthogonal frequencies, each as long as a normal one, for kernels whose
-            spectral distribution depends on the length alone, the Gaussian ones (F. X. Yu,
+rff         independent draws from the spectral distribution (Rahimi and Recht, NIPS 2007)
+orthogonal  blocks of d orthogonal frequencies, each as long as a normal one. Only for Gaussian
+            kernels, whose spectral distribution depends on the length alone (F. X. Yu,
             A. T. Suresh, K. Choromanski, D. Holtmann-Rice, S. Kumar, "Orthogonal Random Features",
             NIPS 2016; its text was read in parts)
-qmc         D points of a scrambled Sobol sequence, by the quantile function of each input
+qmc         D points of a Sobol sequence, mapped by the quantile function of each input
             (H. Avron, V. Sindhwani, J. Yang, M. W. Mahoney, "Quasi-Monte Carlo Feature Maps for
             Shift-Invariant Kernels", JMLR 17 (2016); its text was read in parts). The seed
-            scrambles: seeds differ and the mean stays right
+            scrambles the sequence
 
 "Bandwidth" in the dictionaries of Ghari and Shen is the variance for Gaussian kernels
 (exp(-||r||^2 / (2 b))) and the length for Laplacian ones.
@@ -58,18 +57,17 @@ MOST_KERNELS = 10_000
 
 
 class Family:
-    """One kernel family. ``register`` is all that a new family needs.
+    """Kernel family. ``register`` makes it available.
 
-    Every family has ``gram``. A family with a spectral measure states ``value`` and
-    ``frequencies``: its kernels are products over the inputs, 1 at zero, and depend on r / length
-    alone.
+    Every family has ``gram``. A family with a spectral measure has ``value`` and ``frequencies``:
+    its kernels are products over the inputs, 1 at zero, and depend on r / length alone.
 
-    Exact-kernel learners need the family in this module, with three pieces that are compiled for
+    Exact-kernel learners need the family in this module, with three functions that are compiled for
     eight numbers at a time. They may use operators, ``abs``, and the given ``exp`` of arguments <=
-    0. For x_k and the inputs x_sk of rows, ``term(x_k, x_sk)`` is added over the inputs k, and all
-    kernels of the family share that sum s. In a family that does not share, ``term(x_k, x_sk, c)``
-    is multiplied. Then kappa = ``finish(exp, c, s)`` with c = ``parameter(b)``; it is finite at s =
-    0 if s is shared.
+    0. ``term(x_k, x_sk)`` of input k and the same input of a stored row is summed over the inputs,
+    and all kernels of the family share this sum s. If ``shares`` is False, ``term(x_k, x_sk, c)``
+    is multiplied over the inputs instead. Then kappa = ``finish(exp, c, s)`` with c =
+    ``parameter(b)``. If s is shared, kappa is finite at s = 0.
 
     name          name in configurations and run folders
     label         label of b: its key in conf/kernels, its axis in figures
@@ -77,10 +75,10 @@ class Family:
     isotropic     whether the frequencies are normal with covariance I / b, so that they may be
                   orthogonal
     length_power  power of b that is the length of a kernel: 1 for a length, 1/2 for a variance
-    shares        whether ``term`` is without c
+    shares        whether ``term`` has no parameter c
     taken_by      description of the algorithms that accept a family without a spectral measure
     overlaps      by name of this family or an earlier one: function of both bandwidths that returns
-                  log of the integral of kappa kappa' over one input; others are integrated
+                  log of the integral of kappa kappa' over one input. Others are integrated
                   numerically
     """
 
@@ -135,11 +133,11 @@ class Family:
         return np.stack([self.value(a - B, b) for a in A])
 
     def parameter(self, b: float) -> float:
-        """Return c, the number that ``term`` and ``finish`` take."""
+        """Return the number c of bandwidth b, an argument of ``term`` and ``finish``."""
         return b
 
     def numbers(self, where: str, part: Mapping[str, Any]) -> list[float]:
-        """Read the bandwidths of a part of a dictionary. ValueError names the problem."""
+        """Read the bandwidths of a part of a dictionary. Raises ValueError naming the problem."""
         unknown = set(part) - {"family", "bandwidth", "log10_bandwidth", "factor"}
         if unknown:
             raise ValueError(f"{where} has no key {shown(sorted(map(str, unknown))[0])}")
@@ -283,14 +281,14 @@ class Cauchy(Family):
 
 
 class _Matern(Family):
-    """Matern kernels: product over the inputs of polynomials in u times exp(-u), u = scale |r| / b.
+    """Matern kernels: product over inputs of a polynomial in u times exp(-u), u = scale |r| / b.
 
-    With one input this is the usual Matern kernel of length b, and the Laplacian is the one of
-    order 1/2. With several inputs the usual Matern kernel is another one, of the distance ||r||.
+    With one input this is the usual Matern kernel of length b, and the Laplacian has order 1/2.
+    With several inputs the usual Matern kernel differs: it is a function of the distance ||r||.
     """
 
     spectrum = "Student t"
-    degrees: ClassVar[int]  # of freedom, twice the order
+    degrees: ClassVar[int]  # degrees of freedom, twice the order
 
     def log_polynomial(self, u: np.ndarray) -> np.ndarray:
         """Return log of the polynomial in u >= 0 (..., d), for each input."""
@@ -379,8 +377,8 @@ class Linear(Family):
 
 LINEAR = Linear.name
 
-# The cache of machine code is keyed by the sources of the package, so compiled code may only use
-# families that are in them.
+# The cache of machine code is keyed by the sources of the package. So compiled code may only use
+# families that are defined in the package.
 BUILT_IN = tuple(family for family in FAMILIES.values() if hasattr(family, "term"))
 
 
@@ -534,7 +532,7 @@ def _bandwidths(where: str, part: Mapping[str, Any]) -> list[Any]:
             f"{where}.log10_bandwidth.n={shown(exponents['n'])} is not a whole number of at least "
             f"1, and at most {MOST_KERNELS:,}"
         )
-    with np.errstate(over="ignore", invalid="ignore"):  # the infinity is refused with its place
+    with np.errstate(over="ignore", invalid="ignore"):  # an infinite value is refused below
         return [float(10.0**e) for e in np.linspace(float(ends[0]), float(ends[1]), exponents["n"])]
 
 
@@ -553,7 +551,7 @@ def orthogonal_normals(rng: np.random.Generator, D: int, d: int) -> np.ndarray:
     """
     blocks = []
     for first in range(0, D, d):
-        n = min(d, D - first)  # only the rows that are needed: all d would take d^3 time
+        n = min(d, D - first)  # only the needed rows: all d would take d^3 time
         q, r = np.linalg.qr(rng.standard_normal((d, n)))
         q *= np.sign(np.diag(r))  # makes q uniform over the rotations
         lengths = np.sqrt(rng.chisquare(d, size=n))
@@ -580,7 +578,7 @@ def even_uniforms(rng: np.random.Generator, D: int, d: int) -> np.ndarray:
     ValueError
         There are more inputs than the sequence has dimensions.
     """
-    from scipy.stats import qmc  # heavy, and most runs need none of it
+    from scipy.stats import qmc  # slow to import, and rarely needed
 
     if d > qmc.Sobol.MAXDIM:
         raise ValueError(f"features=qmc places up to {qmc.Sobol.MAXDIM:,} inputs, not {d:,}")

@@ -70,7 +70,7 @@ class Learner:
         Threads of an exact-kernel learner. Other learners use one.
     """
 
-    _ahead: tuple[Any, Uniform]  # copies of state and generator, as the last prediction left them
+    _ahead: tuple[Any, Uniform]  # copies of state and generator after the last prediction
     # Bytes of the row that was predicted last, whose features are in ``selection``; b"" after
     # several rows, None if ``selection`` belongs to the round that was learned last.
     _predicted: bytes | None
@@ -95,16 +95,16 @@ class Learner:
         self.threads = threads
         self.state = algorithm.init(params, kernels, model)
         self.rng = selection_generator(seed)
-        self.n_classes: int = getattr(params, "n_classes", 0)  # that are learned together
-        self.asks = False  # whether the last predict_one requests the label
-        self.spread = math.nan  # of the last predict_one
+        self.n_classes: int = getattr(params, "n_classes", 0)  # classes that are learned together
+        self.asks = False  # whether the last predict_one requests the target
+        self.spread = math.nan  # standard deviation of the last predict_one
         self.t = 0
         self.used = np.zeros(model.n_kernels, dtype=np.int64)
         self.worst = np.zeros(1)  # largest squared error of a single kernel
         self._make_room()
 
     def partial_fit(self, X: np.ndarray, y: np.ndarray) -> Trace:
-        """Predict, then learn, row by row. The numbers do not depend on the split into blocks.
+        """Predict, then learn, row by row. The result does not depend on the split into blocks.
 
         Parameters
         ----------
@@ -120,8 +120,8 @@ class Learner:
         Raises
         ------
         ValueError
-            An input is no number: nothing is learned. Or a requested target is infinite: the rows
-            before it are learned.
+            An input is not a number: nothing is learned. Or a requested target is infinite: the
+            rows before it are learned.
         """
         self._forget_prediction()
         X = np.ascontiguousarray(X, dtype=np.float64)
@@ -190,15 +190,16 @@ class Learner:
         return trace
 
     def predict_one(self, x: np.ndarray) -> tuple[Any, bool]:
-        """Predict the row x (d,) as if it came next.
+        """Predict the row x (d,) as if it came next. Nothing is learned.
 
-        Nothing is learned. A learner that draws kernels predicts with the kernels of its next
-        round, drawn from a copy of its generator. ``asks`` and ``spread`` then belong to this
-        prediction, and ``learn_one`` uses the features of this row again.
+        A learner that draws kernels predicts with the kernels of its next round, drawn from a copy
+        of its generator. ``asks`` and ``spread`` then belong to this prediction, and ``learn_one``
+        reuses the features of this row.
 
         Returns
         -------
-        Prediction, and whether the learner requests the target.
+        float or ndarray, bool
+            Prediction, and whether the learner requests the target.
         """
         X, y, trace = self._row
         self._take_row(x)
@@ -219,9 +220,9 @@ class Learner:
         x, y
             Row and its target. y may be None if the learner does not request the target.
         context
-            ``context()`` when the row was predicted, if other rows were learned since. Otherwise
-            the row would be learned with newer past targets than those its prediction used. None:
-            the present context.
+            Result of ``context()`` when the row was predicted. Pass it if other rows were learned
+            since, so that the row is learned with the past targets that its prediction used. None:
+            the current context.
 
         Returns
         -------
@@ -274,7 +275,7 @@ class Learner:
         """Learn the row x (d,) with the context of its prediction."""
         knew = not math.isnan(context[0])
         arrays = self.representation.context(self.state.model) if knew else ()
-        self._take_row(x)  # refused before the context is another one
+        self._take_row(x)  # raises before the context is changed
         newest = [array.copy() for array in arrays[:1]]
         start = 0
         for array in arrays:
@@ -282,7 +283,7 @@ class Learner:
             start += len(array)
         self._forget_prediction()
         asked = self.learn_one(x, y)
-        for labels, before in zip(arrays, newest, strict=False):  # y in front of those known now
+        for labels, before in zip(arrays, newest, strict=False):  # y, then the known targets
             labels[1:] = before[:-1]
         return asked
 
@@ -337,7 +338,7 @@ class Learner:
     def prepared(
         self, state: Any, X: np.ndarray, pool: ThreadPoolExecutor | None
     ) -> tuple[Any, int]:
-        """Compute, for a block of rows, numbers that need no target, before their rounds begin.
+        """Compute the numbers of a block of rows that need no target, before their rounds begin.
 
         Exact-kernel learners compute the sums over earlier rows for up to ``tile_rows`` rows (a
         tile) at once. Other learners have nothing to compute.
@@ -353,7 +354,8 @@ class Learner:
 
         Returns
         -------
-        New state, and the number of rows from the first on that were prepared.
+        state, int
+            New state, and the number of first rows that were prepared.
         """
         lookahead = self.representation.lookahead
         if lookahead is None:
@@ -365,7 +367,11 @@ class Learner:
     def _run(
         self, part: int, state: Any, rng: Uniform, X: np.ndarray, y: np.ndarray, trace: Trace
     ) -> None:
-        """Run a part of a round. For ``_row`` specialised code is called, which checks no types."""
+        """Run part ``part`` of a round for the rows X.
+
+        For the single row ``_row`` this calls compiled code that does not check argument types,
+        which saves some microseconds.
+        """
         arguments = self._arguments(part, state, rng, X, y, trace)
         if X is not self._row[0] or self.representation.lookahead is not None:
             self._run_block(*arguments)
@@ -383,7 +389,7 @@ class Learner:
         )  # fmt: skip
 
     def _is_row(self, x: Any) -> bool:
-        """Return whether x needs no conversion by ``_rows``, which takes five times as long."""
+        """Return whether x is a valid row that needs no conversion by ``_rows``, which is slow."""
         plain = type(x) is np.ndarray and x.dtype == np.float64 and x.shape == (self.d,)
         return plain and math.isfinite(sum(x.tolist()))
 
@@ -415,7 +421,7 @@ class Learner:
         """Create the scratch arrays and the other attributes that pickling leaves out."""
         self._run_block = compiled_for(type(self.params), run_block)
         self._row = np.empty((1, self.d)), np.empty(1), empty_trace(1, self.n_classes)
-        self._row_code: dict[int, Any] = {}  # of a round of one row, by its part
+        self._row_code: dict[int, Any] = {}  # compiled round of one row, by part
         self._ahead, self._predicted = (self.state, self.rng), None
         self.selection = self.empty_selection()
 
@@ -434,7 +440,7 @@ class Learner:
 
 
 def runs_of(starts: np.ndarray) -> Iterator[tuple[slice, bool]]:
-    """Yield each group of several rows, and each sequence of groups of a single row.
+    """Yield each group of several rows, and each sequence of consecutive groups of one row.
 
     Parameters
     ----------
@@ -443,7 +449,8 @@ def runs_of(starts: np.ndarray) -> Iterator[tuple[slice, bool]]:
 
     Yields
     ------
-    Slice of the rows, and whether they are one group.
+    slice, bool
+        Slice of the rows, and whether they are one group.
     """
     several = np.flatnonzero(np.diff(starts) > 1)
     start = 0

@@ -36,7 +36,7 @@ def project_row(factor, diagonal, i, B, z, f, alpha):
     """Write f[i] = U'z[i] for matrix number i, and return z[i]'P z[i].
 
     alpha[i, 7 + j] becomes 1 + the sum of D_k f_k^2 over k < j, for ``take_in``. These sums are
-    added up one after the other, while the processor multiplies the numbers of later blocks.
+    computed one after the other, while the processor multiplies the numbers of later blocks.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def project_row(factor, diagonal, i, B, z, f, alpha):
     i
         Matrix.
     B
-        Number of blocks in use. The others hold the identity, and z is 0 there.
+        Number of blocks in use. The other blocks are the identity, and z is 0 there.
     z, f
         Rows and output (N, 8 blocks).
     alpha
@@ -128,7 +128,7 @@ def take_in(factor, diagonal, i, B, f, alpha, r, decay, ceiling, gain, slope, st
     """Update P <- (P - P z z'P / (z'P z + r)) / decay, and write step = P z / (z'P z + r).
 
     f[i] = U'z and alpha[i] come from ``project_row``. Division by decay < 1 increases the variance
-    in directions in which no row lies. ``ceiling`` bounds this variance.
+    in directions without rows. ``ceiling`` limits this variance.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ def take_in(factor, diagonal, i, B, f, alpha, r, decay, ceiling, gain, slope, st
 
 @inlined
 def _move(factor, w, slope, gain, k):
-    """Update eight numbers of a column of U that begin at w, and return k with U gain added."""
+    """Update eight numbers of a column of U that begin at w, and return k + U gain."""
     u = load(factor, w)
     store(factor, w, fma(k, slope, u))
     return fma(u, gain, k)
@@ -178,10 +178,10 @@ def _move(factor, w, slope, gain, k):
 
 @inlined
 def _move_four(factor, i, B, b, gain, slope, step, inverse):
-    """Update rows of U in the blocks b .. b + 3, side by side from where each has its diagonal.
+    """Update the rows of U in the blocks b .. b + 3 at once.
 
-    A row of a block waits for its own sum k in every column. Four blocks hide that wait. The
-    triangle begins later in each block, which takes four loops.
+    In each column, a row waits for its own sum k. Four blocks hide this wait. The triangle begins
+    later in each block, so there are four loops.
     """
     W = factor.shape[2] * LANES
     w0 = (i * factor.shape[1] + b) * W + b * LANES * LANES
@@ -311,7 +311,7 @@ def solve(equations: np.ndarray, penalty: float) -> tuple[float, np.ndarray]:
 # --- The same sums inside a learner (``representations.wide``): tile by tile, by compiled code ----
 
 
-TILE_ROWS = 32  # of a tile: 27 KB for D = 50
+TILE_ROWS = 32  # rows of a tile: 27 KB for D = 50
 # Rows of a sum in registers at once. 4 x 3 packs are twelve independent sums, so that no addition
 # waits for the one before it, and each pack that is read from the tile serves four of them.
 HEIGHT = 4

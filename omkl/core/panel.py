@@ -1,12 +1,12 @@
 """Learners of many series of one stream, with their states as rows of arrays.
 
 The state of a learner is a NamedTuple of arrays. The states of S series are one NamedTuple of
-arrays (S, ...). Arrays that all series share, such as random frequencies, are (1, ...). The rows of
+arrays (S, ...), or (1, ...) if all series share the array, such as random frequencies. The rows of
 a block are sorted by series, and the rows of each series run through ``protocol.run_block``. The
-results equal those of a separate learner of this series to the last bit.
+results equal those of a separate learner per series, to the last bit.
 
-Slot 0 holds the state of a series before its first row. The next ``N_SCRATCH`` slots are scratch:
-before a prediction without a target the state of a series is copied there.
+Slot 0 is the state of a series before its first row. The next ``N_SCRATCH`` slots are scratch: for
+a prediction without a target the state of a series is copied there.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ def _at_a_series(slots: np.ndarray, g: int) -> int:
 
 
 def _same_for_all(learner: Learner) -> set[int]:
-    """Return the ids of arrays that are the same for all series.
+    """Return the ids of the arrays that all series share.
 
     These are the random features, and arrays of whole numbers without a declared range, which never
     change.

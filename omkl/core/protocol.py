@@ -1,9 +1,9 @@
 """Protocol of an online learner, and the only loop over time.
 
-Every round is **select -> predict -> update**. ``select`` draws all randomness, and chooses the
-kernels to evaluate and to combine. ``predict`` is pure. ``update`` reads the target. In between the
-engine evaluates only the selected kernels. The output of a kernel that was not selected, and a
-target that was not requested, are NaN, so a learner that reads them destroys its own state. A
+Every round is **select -> predict -> update**. ``select`` draws all random numbers, and chooses the
+kernels to evaluate and to combine. Then the engine evaluates the selected kernels only. ``predict``
+changes nothing. ``update`` reads the target. The output of a kernel that was not selected and a
+target that was not requested are NaN, so a learner that uses them makes its own state NaN. A
 learner whose predictions are distributions also has ``variance``.
 
 Notation (paper | code | shape)
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Selection(NamedTuple):
-    """Arrays that the steps of a round pass on to each other. The next round reuses them.
+    """Arrays that the steps of a round share. The next round reuses them.
 
     evaluate     (N,) int64, kernels to evaluate, distinct: the first ``n_evaluated[0]``
     combine      (N,) int64, kernels that predict, a subset: the first ``n_combined[0]``
@@ -72,7 +72,7 @@ def select(params, state, t, rng, selection):
 
 @functools.singledispatch
 def predict(params, state, t, selection):
-    """Return (y_hat, asked) from selection.f, without any change.
+    """Return (y_hat, asked) from ``selection.f``. Nothing changes.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def predict(params, state, t, selection):
 
 @functools.singledispatch
 def variance(params, state, t, selection):
-    """Return the predictive variance of y_t, positive or NaN, without any change.
+    """Return the predictive variance of y_t, positive or NaN. Nothing changes.
 
     Parameters
     ----------
@@ -219,15 +219,15 @@ WHOLE, OPEN, CLOSE = range(3)  # parts of a round, see ``part`` of ``run_block``
 def run_block(params, state, t, X, y, rng, selection, y_hat, asked, spread, used, worst, part):
     """Stream rounds t + 1 .. t + n: the only loop over time.
 
-    The body of a round stands here and not in helpers, because the compiler compiles each inlined
-    helper once more by itself.
+    The body of a round is written here without helpers, because the compiler would compile each
+    inlined helper a second time on its own.
 
     Parameters
     ----------
     params, state
         ``Params`` and ``State`` of the algorithm.
     t
-        Number of rounds before, >= 0.
+        Number of earlier rounds, >= 0.
     X, y
         Inputs (n, d) and targets (n,).
     rng
@@ -244,7 +244,7 @@ def run_block(params, state, t, X, y, rng, selection, y_hat, asked, spread, used
         Largest squared error of an evaluated kernel (1,), updated in place.
     part
         WHOLE, or one half of a round. OPEN predicts every row of X as that of round t + 1, after
-        one selection; the last row is learned next. CLOSE learns its target y (1,) with ``asked``
+        one selection; the last row is learned next. CLOSE learns its target y (1,), with ``asked``
         as OPEN wrote it.
     """
     forward = 1 if part == WHOLE else 0
@@ -281,7 +281,7 @@ def run_block(params, state, t, X, y, rng, selection, y_hat, asked, spread, used
 
 
 class Algorithm(NamedTuple):
-    """An online learner, as ``register`` makes it from a module, and ``register_as`` from a class.
+    """Online learner. ``register`` makes it from a module, and ``register_as`` from a class.
 
     name       name in ``algorithm=``
     module     module of its definition
@@ -296,15 +296,15 @@ class Algorithm(NamedTuple):
     kernels    (params, dictionary, d) -> kernels of the learner for d inputs
     queries    whether it may leave targets unrequested
     equivariant   whether targets a + b y give predictions a + b y_hat, except in the first round
-    reads_uncut   whether it limits the influence of inputs far out itself: with
-               stream.scaling=columns it reads inputs and targets that are not softened
-    standardises   whether it standardises inputs itself: with stream.scaling=columns it reads them
+    reads_uncut   whether it limits the influence of outlying inputs itself: with
+               stream.scaling=columns it gets inputs and targets that are not softened
+    standardises   whether it standardises inputs itself: with stream.scaling=columns it gets them
                as they are in the data
     has_spread    whether its definition has ``variance``
-    independent   whether each of its classifiers learns from its own mistakes alone
+    independent   whether each of its classifiers learns only from its own mistakes
     probabilities   of a classifier: whether (1 + y_hat) / 2 is the probability of +1
-    of_classes   of a classifier that learns K > 2 classes together: its algorithm for them, with a
-               parameter ``n_classes``, targets 0 .. K - 1 and scores ``y_hat`` (K,). None if it
+    of_classes   algorithm for K > 2 classes that are learned together. It has a parameter
+               ``n_classes``, targets 0 .. K - 1 and scores ``y_hat`` (K,). None if the classifier
                learns one class against the rest
     expected_failures   checks of ``omkl.checks`` that it cannot pass, with reasons
     """
@@ -330,7 +330,7 @@ class Algorithm(NamedTuple):
 
     @property
     def learns_classes_together(self) -> bool:
-        """True if one learner holds all classes: the ``of_classes`` of another algorithm."""
+        """Whether this is the ``of_classes`` of a classifier, which learns K > 2 classes together."""
         return hasattr(self.Params, "n_classes")
 
 
@@ -434,8 +434,8 @@ def register(
 def register_as(name: str, **options: Any) -> Callable[[Definition], Definition]:
     """Decorate a class with the steps of the algorithm ``name``, one of several in a module.
 
-    The class is a namespace without instances: its functions have no ``self``. It holds what
-    ``register`` reads from a module, and its docstring is the paper's box.
+    The class is a namespace without instances: its functions have no ``self``. It contains the
+    names that ``register`` reads from a module, and its docstring describes the paper.
 
     Parameters
     ----------

@@ -3,8 +3,8 @@
 Features, selections and messages have separate generators. Compiled code draws from PCG64, as
 NumPy's ``default_rng`` does, with the state in an array.
 
-A ``numpy.random.Generator`` is no argument of compiled code: without reference counts
-(``compiler``) each call leaks 64 bytes, a gigabyte in ten million rows.
+A ``numpy.random.Generator`` cannot be an argument of compiled code: without reference counts
+(``compiler``) each call would leak 64 bytes, a gigabyte in ten million rows.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def uniform(generator: np.random.Generator) -> Uniform:
     return Uniform(np.array(words, dtype=np.uint64))
 
 
-# Children of a seed: each draws for one purpose, so that no purpose changes the draws of another.
+# Children of a seed, one per purpose, so that no purpose changes the draws of another.
 FEATURES, SELECTION, SPLIT, ASKING, NOISE, ROUNDING, GRAPH = range(7)
 
 

@@ -363,7 +363,7 @@ def take_standardised(state, k, x, moves):
 
 @inlined
 def _take_and_mark(state, k, x):
-    """Add x to column k. Return x ``standardised``, and whether x counts in ``BEYOND``."""
+    """Add x to column k. Return x ``standardised``, and whether it counts in ``BEYOND``."""
     n = state[k, BEYOND]
     z = take_standardised(state, k, x, True)
     return z, state[k, BEYOND] > n
@@ -371,7 +371,7 @@ def _take_and_mark(state, k, x):
 
 @compiled_strict
 def take_row(state, x, most, out, far):
-    """Add a row, and write the standardised row.
+    """Add a row to the moments, and write the standardised row.
 
     Parameters
     ----------
@@ -380,7 +380,7 @@ def take_row(state, x, most, out, far):
     x
         Row (C,).
     most
-        If the absolute value of a number is larger, nothing is done.
+        Largest absolute value. If a number exceeds it, nothing is done.
     out, far
         Output (C,): standardised numbers, and whether each is far out.
 

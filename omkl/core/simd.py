@@ -1,11 +1,11 @@
 """SIMD vectors of eight doubles, called packs, for the inner loops of the streaming core.
 
-Left to itself, the compiler turns a loop into vector code behind checks that its arrays do not
-overlap, runs the last elements one by one, and keeps sums in memory. The functions below state the
-vector code instead. A *pack* is eight doubles in registers: one of 512 bits, two of 256 or four of
-128, as the processor has it. ``load`` and ``store`` take the flat index into a C-contiguous array
-of any shape, and the number of entries that count; the other entries read as zero and are not
-written. The order of every sum is the same on all processors.
+Without these functions, the compiler checks that arrays do not overlap before it runs vector code,
+runs the last elements one by one, and stores sums in memory. The functions below state the vector
+code. A *pack* is eight doubles in registers: one of 512 bits, two of 256 or four of 128, depending
+on the processor. ``load`` and ``store`` take the flat index into a C-contiguous array of any shape,
+and the number of elements in use; the other elements are read as zero and not written. The order of
+every sum is the same on all processors.
 
 In plain Python a pack is an array of eight. Each instruction exists twice: as plain Python, and
 below as machine code, by Numba's public ``intrinsic``.
@@ -203,7 +203,7 @@ if ENABLED:
     _WHOLES = ir.VectorType(_INT, LANES)
     _BITS = ir.VectorType(ir.IntType(1), LANES)
     _FUSE = ("contract", "nsz")
-    _ALIGN = ir.Constant(_INDEX, 4)  # of a load or store: rows may begin anywhere
+    _ALIGN = ir.Constant(_INDEX, 4)  # alignment of a load or store: rows may begin anywhere
 
     @register_model(Pack)
     class _PackModel(models.PrimitiveModel):
@@ -238,7 +238,7 @@ if ENABLED:
         return decorate
 
     def _code_of(function: Any, result: Any) -> Callable[[Any], Any]:
-        """Decorate ``build``: compile ``function`` as it, for arguments with a ``result``."""
+        """Decorate ``build``: it compiles ``function`` for argument types that have a ``result``."""
         names = list(inspect.signature(function).parameters)
 
         def decorate(build: Any) -> Any:
@@ -334,7 +334,7 @@ if ENABLED:
         store_first = _declare(builder, "llvm.masked.store.v8f64.p0", ir.VoidType(), arguments)
         builder.call(store_first, [args[2], pointer, _ALIGN, mask])
 
-    # Without n all elements count, and no mask is made: it costs one instruction or several.
+    # Without n all elements are in use, and no mask is needed, which would cost instructions.
 
     @overloads(load)
     def _load_compiled(array, start, n=LANES):

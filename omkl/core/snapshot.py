@@ -21,7 +21,7 @@ from omkl.core.simd import aligned
 
 
 class Mismatch(ValueError):
-    """Arrays that do not fit the state of these settings; the text names the difference."""
+    """Error: arrays do not fit the state of these settings. The text names the difference."""
 
 
 class Snapshot(NamedTuple):
@@ -35,11 +35,11 @@ class Snapshot(NamedTuple):
 
 
 class Field(NamedTuple):
-    """An array of a state.
+    """Array of a state.
 
     name     path of field names, joined by dots; ``inside`` is the part before the last name
     range    range of its numbers; None if none is declared
-    derived  whether it is left out of snapshots
+    derived  whether snapshots omit it
     """
 
     name: str
@@ -74,7 +74,9 @@ def restore(learner: Learner, arrays: Mapping[str, np.ndarray]) -> None:
     own = _with_room(learner, arrays)
     require_fit(own, arrays, N=own.state.model.n_kernels)
     saved = {field.name for field in fields(own) if not field.derived}
-    made: dict[int, np.ndarray] = {}  # by the id of the old array: one in two fields stays one
+    made: dict[
+        int, np.ndarray
+    ] = {}  # by the id of the old array: an array in two fields stays one array
 
     def filled(name: str, array: np.ndarray) -> np.ndarray:  # new arrays, as learners share some
         if name not in saved:
@@ -113,24 +115,24 @@ def _with_room(learner: Learner, arrays: Mapping[str, np.ndarray]) -> Snapshot:
 
 
 def restore_arrays(state: Any, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write ``arrays`` into the arrays of a state. Raises Mismatch unless it fits."""
+    """Write ``arrays`` into the arrays of a state. Raises Mismatch unless they fit."""
     require_fit(state, arrays)
     for name, array in named_arrays(state):
         array[...] = arrays[name]
 
 
 def copies(state: Any) -> dict[str, np.ndarray]:
-    """Copy the arrays of a state that are saved, by name."""
+    """Copy the saved arrays of a state, by name."""
     return {name: array.copy() for name, array in named_arrays(state)}
 
 
 def named_arrays(state: Any) -> Iterator[tuple[str, np.ndarray]]:
-    """Iterate over the arrays of a state that are saved, by name."""
+    """Iterate over the saved arrays of a state, by name."""
     return ((field.name, field.array) for field in fields(state) if not field.derived)
 
 
 def named(head: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return the arrays with ``head`` put before their names."""
+    """Return the arrays with ``head`` prefixed to their names."""
     return {f"{head}{name}": array for name, array in arrays.items()}
 
 
@@ -162,7 +164,7 @@ def fields(state: Any, inside: str = "") -> Iterator[Field]:
 
 @functools.cache
 def _annotations(State: type) -> dict[str, tuple[Any, ...]]:
-    """Return the annotations of each field. Cached: panels need them per series, at 0.1 ms."""
+    """Return the annotations of each field. Cached: panels need them for each series."""
     hints = get_type_hints(State, include_extras=True)
     return {name: get_args(hint)[1:] for name, hint in hints.items()}
 
@@ -227,7 +229,7 @@ def require_fit(own: Any, arrays: Mapping[str, np.ndarray], N: int = 0) -> None:
 
 
 def require_names(own: Iterable[str], arrays: Iterable[str]) -> None:
-    """Raise Mismatch that lists the names in only one of both."""
+    """Raise Mismatch naming the names that only one of both has."""
     if different := set(own) ^ set(arrays):
         raise Mismatch(f"one has, and the other has not: {', '.join(sorted(different))}")
 

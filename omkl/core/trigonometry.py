@@ -61,7 +61,7 @@ def sincos_of_pack(x):
 
 @inlined
 def _sincos_of_first(n, x, sin, cos, start):
-    """Write sine and cosine of x[:n] to sin[start : start + n] and cos likewise."""
+    """Write the sines and cosines of x[:n] to sin and cos, from index ``start`` on."""
     j = 0
     while j + LANES <= n:
         s, c = sincos_of_pack(load(x, j))

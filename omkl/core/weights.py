@@ -1,7 +1,7 @@
 """Exponential weights in the log domain, sums of logarithms, and draws of an index.
 
-Weights are always stored as ``log_w``: a million multiplications by exp(-eta loss) underflow, a
-million subtractions do not.
+Weights are always stored as ``log_w``: a million multiplications by exp(-eta loss) would underflow,
+a million subtractions do not.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _exp_tail(r):
 @inlined
 def exp_nonpositive(x):
     """Return exp(x) for x <= 0 to 3e-16 relative, branch-free; 0 below -708, NaN for NaN."""
-    y = x if x > -709.0 else -709.0  # also for NaN, which has no whole k
+    y = x if x > -709.0 else -709.0  # NaN too: it has no integer k
     k = np.floor(y * LOG2E + 0.5)
     # LN2_HIGH has so few bits that k LN2_HIGH is exact: r is exact to its last bit.
     r = (y - k * LN2_HIGH) - k * LN2_LOW
@@ -311,7 +311,7 @@ def shares_below(log_w, top, w):
         store(w, j, exps)
         weights = weights + exps
         j += LANES
-    if j < N:  # entries behind the last read 0 - top, which may be positive: clip keeps exp finite
+    if j < N:  # the padding is 0 - top, which may be positive: clip keeps exp finite
         store(w, j, exp_of_pack(clip(load(log_w, j, N - j) - top, 710.0)), N - j)
     total_w = total(weights)
     for i in range(j, N):

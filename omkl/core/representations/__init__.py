@@ -62,8 +62,8 @@ class Representation(NamedTuple):
     name              name in words
     fresh             makes a model, a NamedTuple of arrays with ``n_kernels``
     scratch           (model, threads) -> scratch of a round
-    draws_features    whether f_i = theta_i'z_i with features z_i of norm 1, drawn from the seed by
-                      the frequencies of the kernel; else kernels are exact
+    draws_features    True: f_i = theta_i'z_i with features z_i of norm 1, drawn from the seed by
+                      the frequencies of the kernel. False: kernels are exact
     lookahead         precomputation; None if a row is only read in its round
     written           fields of the model that ``evaluate_row`` changes
     uses_D            whether the model depends on D
@@ -71,17 +71,14 @@ class Representation(NamedTuple):
                       None if memory is ``bounded``
     support_size      model -> number of terms (N,) in the function of each kernel
     kept_rows         model -> number of rows of the stream that the model stores
-    beside            families without frequencies that are accepted by a representation that draws
-                      features
+    beside            families without frequencies that are accepted although features are drawn
     accepts_blanks    whether an input may be NaN, a missing value
     check_kernels     function that raises ValueError for kernels that the representation does not
                       support
-    context           model -> arrays of the model with numbers of earlier rows that a prediction
-                      reads: first the last targets, the newest first; () if a prediction depends
-                      only on its row
-    importance        model -> share (C,) of each column in the learned function, NaN as long as it
-                      is unknown. The d inputs come first, then past targets. None if the
-                      representation has no such measure
+    context           model -> arrays with the numbers of earlier rows that a prediction uses: first
+                      the last targets, the newest first; () if a prediction depends only on its row
+    importance        model -> share (C,) of each column in the learned function, NaN while unknown.
+                      The d inputs come first, then past targets. None: no such measure
     with_zero_weights  model -> model before the first round that shares the feature arrays; None if
                       there are no arrays to share
     """

@@ -101,13 +101,13 @@ CONSTANT = Representation(
 
 REGRET_FADING = 0.999  # a memory of about 1,000 rounds; from 0.99 to 1 errors differ by 3 %
 REGRET_FLOOR = (
-    1e-6  # of the largest V, added to all: an R that is little but rounding gets no weight
+    1e-6  # share of the largest V, added to all V, so that an R of rounding errors gets no weight
 )
-ROUNDING = 1e-12  # relative difference of predictions that counts as none
+ROUNDING = 1e-12  # smaller relative differences of predictions count as 0
 
 
 class Regrets(NamedTuple):
-    """Fading sums R of gains and V of squared gains, and weights of sum 1, of N experts, (N,)."""
+    """Fading sums R of gains and V of squared gains, and weights with sum 1, of N experts, (N,)."""
 
     total: np.ndarray
     squares: np.ndarray
@@ -162,7 +162,7 @@ def learn_regrets(regrets, f, p, y):
 
 # --- The nearest of the last rows: their targets, and the errors of another learner there ---------
 #
-# Distances are Euclidean, between rows as they were standardised when they came. A neighbour has
+# Distances are Euclidean, between rows as they were standardised on arrival. A neighbour has
 # the weight 1 / (q / d + CLOSE)^2, where q is its squared distance in d inputs: repeated rows count
 # most.
 
@@ -232,10 +232,10 @@ def _find(scratch, n):
     """
     distance, nearest = scratch.distance, scratch.nearest
     n_nearest = 0
-    farthest = np.inf  # of those listed, once there are enough
+    farthest = np.inf  # largest distance in the list once it is full
     for first in range(0, n, LANES):
         if n_nearest == NEAREST and largest(load(distance, first) * -1.0) <= -farthest:
-            continue  # one test for eight rows: none of them is nearer
+            continue  # none of these eight rows is nearer
         for j in range(first, min(first + LANES, n)):
             if n_nearest < NEAREST or distance[j] < farthest:
                 n_nearest = min(n_nearest + 1, NEAREST)
@@ -306,35 +306,35 @@ def learn_neighbours(model, x, label, error):
 FARTHEST_LABEL = 20.0
 FARTHEST_SEEN = 10.0
 FARTHEST_INPUT = 20.0  # deviations; with an input farther out, a row's error is clipped
-FARTHEST_LAST = 100.0  # deviations of the last target as a prediction; less loses to lasting jumps
+FARTHEST_LAST = 100.0  # limit, in deviations, of the last target as a prediction
 FARTHEST_ERROR = 3.0  # expected deviations; limit of the error of an outlier
-MARGIN = 0.5  # predictions go no farther beyond the range of the targets, in such ranges
+MARGIN = 0.5  # largest distance of a prediction from the range of the targets, in ranges
 WIDE_MARGIN = 3.0  # for uncut inputs: if inputs have heavy tails, so do targets
 FADING_READINGS = 0.98  # memory of some 50 rows far out for the errors of both readings
-MEAN, LAST, N_PLAIN = 0, 1, 2  # the experts that learn from labels alone come first
+MEAN, LAST, N_PLAIN = 0, 1, 2  # the experts that use targets alone come first
 
 
 class Experts(NamedTuple):
     """N recursive learners, N + 2 experts, and moments of inputs and targets.
 
-    The columns of a row are d inputs, L past targets, the newest first, the changes of the inputs
+    The columns of a row are d inputs, L past targets (the newest first), the changes of the inputs
     and of the C - d newest targets since the row before, and K products of inputs.
 
-    first      recursive learners in the columns that each reads; further parts behind the first N
+    first      recursive learners in the columns that each uses; further parts follow the first N
     parts      (N + 1,) int64, learner i has the further parts parts[i] .. parts[i + 1] - 1 of
-               ``first``; each part reads the columns behind those of the part before it
+               ``first``; each part uses the columns after those of the part before it
     decay      (N,) weight of the past, in (0, 1]
-    from_last  (N,) whether a learner explains targets less the last one, or less their mean
-    columns    (N, W) columns that a learner reads, ``n_columns`` (N,) of them
+    from_last  (N,) whether a learner predicts the target minus the last target, or minus the mean
+    columns    (N, W) columns that a learner uses, ``n_columns`` (N,) of them
     products   (K, 2) inputs whose product is a column
-    uncut      (N,) whether the learner may read its inputs uncut; at most one does
+    uncut      (N,) whether the learner may use its inputs without softening; at most one may
     inputs     (d, 20) moments of the inputs, as in ``robust_moments``
     label      (1, 20) moments of the target
-    bounds     (2,) least and largest target
+    bounds     (2,) smallest and largest target
     lags       (L,) last targets, the newest first
     before     (C,) row before: its inputs and newest targets, standardised and softened
-    readings   (2,) fading sums of squared errors of the uncut learner in rows with an input far
-               out: with softened and with uncut inputs
+    readings   (2,) fading sums of squared errors of the ``uncut`` learner in rows with an outlying
+               input: with softened inputs, and without softening
     """
 
     first: Recursive
@@ -362,15 +362,15 @@ class ExpertsScratch(NamedTuple):
 
     first       scratch of the recursive learners
     f           (N,) theta'z of the learners
-    variance    (N,) z'P z, added over all parts of a learner
-    x           (d,) row as it came
-    moments     (d, 20) moments of the inputs, the row included
+    variance    (N,) z'P z, summed over all parts of a learner
+    x           (d,) row as it arrived
+    moments     (d, 20) moments of the inputs, including this row
     whole       (d + L + C + K,) columns of the row
-    frozen        (d,) inputs in frozen units (``robust_moments.frozen``)
-    row         (1, W) columns that one learner reads
-    readings    (2,) predictions by softened and by uncut inputs; ``n_readings`` (1,) of them are
-                valid
-    is_uncut    (1,) whether the prediction by uncut inputs is used
+    frozen      (d,) inputs in frozen units (``robust_moments.frozen``)
+    row         (1, W) columns that one learner uses
+    readings    (2,) predictions with softened inputs, and without softening; ``n_readings`` (1,) of
+                them are valid
+    is_uncut    (1,) whether the prediction without softening is used
     """
 
     first: RlsScratch
@@ -525,20 +525,20 @@ def _forecast(model, scratch, i):
 
 @inlined
 def noise_of_part(scratch, i, j, noise):
-    """Return the noise of part ``j`` of learner i: ``noise`` and the variance of the other parts.
+    """Return the noise of part ``j`` of learner i: ``noise`` plus the variance of the other parts.
 
-    A matrix of all columns costs their number squared. With one P_k for each part, independent of
-    the others, and q_k = z_k'P_k z_k, the posterior of a part after the row is that of recursive
-    least squares with noise r + sum_{j != k} q_j: its gain is P_k z_k / (r + sum_j q_j), the same
-    denominator for all. The parts share the error and do not overshoot. The price is that
-    covariances of coefficients in different parts are dropped after each row.
+    A matrix P over all columns would cost their number squared. Instead each part k has its own
+    matrix P_k, independent of the others. With q_k = z_k'P_k z_k, the update of part k is that of
+    recursive least squares with noise r + sum_{j != k} q_j. Its gain is P_k z_k / (r + sum_j q_j),
+    with the same denominator for all parts, so the parts share the error and do not overshoot.
+    Covariances between coefficients of different parts are lost after each row.
 
     Parameters
     ----------
     scratch
         Scratch of the evaluated row.
     i, j
-        Learner, and place of its part in ``first``.
+        Learner, and index of its part in ``first``.
     noise
         Noise r.
     """
@@ -581,7 +581,7 @@ def _write_readings(model, scratch, i):
     for k in range(scratch.frozen.shape[0]):
         if abs(scratch.frozen[k]) > FAR:
             scratch.n_readings[0] = 2
-    for reading in range(3):  # softened, uncut, and the features of the softened row once more
+    for reading in range(3):  # softened, uncut, and again the features of the softened row
         for k in range(model.n_columns[i]):
             at = model.columns[i, k]
             scratch.row[0, k] = scratch.whole[at]
@@ -624,11 +624,11 @@ def is_row_far(scratch, most):
 
 @inlined
 def foreseen_label(model, y, before, most):
-    """Return y. For an outlier return the number ``most`` deviations from the mean instead.
+    """Return y, or for an outlier the number ``most`` deviations from the mean.
 
-    An outlier is farther than ``most`` deviations and than FARTHEST_SEEN times the farthest target
-    so far. If the target before it is as far out on the same side, y belongs to a new level and is
-    no outlier.
+    An outlier is farther than ``most`` deviations, and farther than FARTHEST_SEEN times the
+    farthest target so far. If the target before it is as far on the same side, y is a new level and
+    not an outlier.
 
     Parameters
     ----------
@@ -699,12 +699,12 @@ def write_predictions(scratch, model, f):
 
 @inlined
 def learn_experts(model, scratch, y, deviation):
-    """Let every expert learn the target of the evaluated row.
+    """Learn the target of the evaluated row with every expert.
 
     The first target is its own mean, so its error is 0. For an outlier, or a row with an input
-    beyond FARTHEST_INPUT, the error of a learner is clipped to FARTHEST_ERROR times the error that
-    it expected of this row, ``deviation`` sqrt(1 + z'P z). A learner that reads uncut inputs learns
-    without clipping: if inputs are far out, so may errors be.
+    beyond FARTHEST_INPUT, the error of a learner is clipped to FARTHEST_ERROR times its expected
+    error in this row, ``deviation`` sqrt(1 + z'P z). A learner with inputs that are not softened
+    learns without clipping, because outlying inputs may cause large errors.
 
     Parameters
     ----------

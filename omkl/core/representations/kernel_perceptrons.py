@@ -5,7 +5,7 @@
 Most rounds update few classifiers or none, so every classifier has its own support, and rows are
 stored once for all of them. Kernels are normalised, kappa(x, x') / sqrt(kappa(x, x)
 kappa(x', x')), so that kappa(x, x) = 1, except for a polynomial at x = 0, where it is 0.
-Shift-invariant kernels are normalised already; a polynomial becomes the power of a cosine.
+Shift-invariant kernels are already normalised; a polynomial becomes the power of a cosine.
 
 Two representations have the operations ``add`` (f_i <- f_i + c kappa_i(x_t, .)) and ``project``
 (onto ||f_i|| <= R), so an algorithm is written once for both:
@@ -13,9 +13,9 @@ Two representations have the operations ``add`` (f_i <- f_i + c kappa_i(x_t, .))
 Perceptrons       exact; the support grows
 RandomFeatures    of ``random_features``; no support
 
-A projection scales one number. As in ``support_vectors``, sums over the rows from before a tile of
-rounds are computed ahead, many rounds at a time and on several threads. Tiles are aligned to the
-round, so neither blocks nor threads change a bit.
+A projection changes the number scale_i. As in ``support_vectors``, rounds form tiles. The sums over
+the rows from before a tile are computed first, for many rounds at a time and on several threads.
+Tiles begin at rounds with fixed numbers, so neither blocks nor threads change a bit.
 """
 
 from __future__ import annotations
@@ -277,7 +277,7 @@ def _sum_at(model, i, first, last, x, start, row):
     low, n_spanned = members[0] - start, members[n - 1] - members[0] + 1
     values = row[family]
     add_values(family, parameter, model.x, x, members[0], n_spanned, values[low:])
-    if n_spanned == n:  # they ascend: no row between them is missing
+    if n_spanned == n:  # indices ascend, so no row between them is missing
         return sum_of(family, parameter, values[low:], alpha, n)
     return gathered_sum_of(family, parameter, values, members, start, alpha, n)
 

@@ -94,13 +94,13 @@ NOISE_FADING = 0.99  # a memory of about 100 rounds
 FARTHEST = 3.0  # 2 to 4 give errors within 1 %
 LINEAR = N_PLAIN  # the expert that is linear in the inputs
 PLAIN = (MEAN, LAST, LINEAR)  # experts that are candidates of the last mixture themselves
-REGRETS = len(FADING)  # place of p in the last mixture: behind the corrections, before PLAIN
-N_LATER = 4  # experts behind those of ``experts``; the last two sleep until they are first fitted
+REGRETS = len(FADING)  # index of p in the last mixture: after the corrections, before PLAIN
+N_LATER = 4  # experts after those of ``experts``; the last two wait until they are first fitted
 TREES, REST = 0, 1  # ensembles: trees of the targets, and of the errors of the last mixture
 TREE_LAGS = 2  # past targets among the columns of trees
-WIDE_LAGS = 2  # past targets beside the waves, which read inputs alone
+WIDE_LAGS = 2  # past targets in addition to the waves, which use inputs alone
 FARTHEST_WIDE = 10.0  # deviations of the noise; ``wide`` learns targets no farther from p
-MOST_BESIDE = 40  # inputs; with more of them waves stand alone
+MOST_BESIDE = 40  # inputs; with more of them the regression has waves only
 REST_FADING = 0.998  # a memory of 500 rounds
 # Trees count as used above this weight, or above this share of their predicted error.
 LEAST_WEIGHT, LEAST_SHARE = 0.1, 0.3
@@ -241,7 +241,7 @@ def _evaluate_neighbours(scratch, model, f):
 def _evaluate_sleepers(scratch, model, f):
     """Write the predictions of trees and of ``wide`` into the last two entries of f (N,).
 
-    An expert of these two that has not been fitted yet predicts the mixture of the other experts.
+    Until such an expert has been fitted, it predicts the mixture of the other experts.
     """
     d, N = scratch.experts.x.shape[0], f.shape[0]
     write_columns(scratch.trees, scratch.experts.x, model.experts.lags[:TREE_LAGS])
@@ -321,7 +321,7 @@ def _foreseen(p, y, farthest):
 
 
 def learn_mixture(params, state, t, y, selection):
-    """Let experts and mixtures learn y. This is ``update`` of a learner with this model.
+    """Learn y with experts and mixtures: the ``update`` of a learner with this model.
 
     In round 1 all experts predict 0, so that the mixtures learn nothing.
 
@@ -376,7 +376,7 @@ def _learn_rest(rest, predicted, error):
 
 @inlined
 def _learn_correction(model, scratch, error):
-    """Let both corrections learn the error of p. Nothing is learned before the first error of p."""
+    """Learn the error of p with both corrections. Before the first error do nothing."""
     model.noise[0] = NOISE_FADING * model.noise[0] + error * error
     model.noise[1] = NOISE_FADING * model.noise[1] + 1.0
     noise = model.noise[0] / model.noise[1]

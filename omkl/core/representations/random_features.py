@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 class RandomFeatures(NamedTuple):
     """One linear learner for each of N kernels, in d inputs.
 
-    padded   (N, d, W) frequencies. W is D rounded up to a multiple of 8; the others are zero
+    padded   (N, d, W) frequencies. W is D rounded up to a multiple of 8; the padding is zero
     theta    (N, 2 S) coefficients: D of the sines from index 0 on, D of the cosines from index S
              on, zeros elsewhere. S is W, so that rows begin at a cache line. For rows that are
              exchanged S is D, see ``compact``
@@ -58,10 +58,7 @@ class RandomFeatures(NamedTuple):
 
     @property
     def coefficients(self) -> np.ndarray:
-        """Coefficients (N, 2 D) without padding, sines first: a read-only copy.
-
-        A copy that may not be written to.
-        """
+        """Read-only copy of the coefficients (N, 2 D) without padding, sines first."""
         halves = self.theta.reshape(self.n_kernels, 2, -1)[:, :, : self.n_waves[0]]
         copy = halves.reshape(self.n_kernels, -1).copy()
         copy.flags.writeable = False
@@ -165,7 +162,7 @@ def gradient_step(model, i, m, scratch, step, shrink):
 def gradient_steps(model, eta, lam, y, selection):
     """Move every theta_i along - eta grad ((theta_i'z_i - y)^2 + lam ||theta_i||^2).
 
-    All kernels must have been evaluated, kernel i as number i.
+    All kernels must have been evaluated, in order of index.
 
     Parameters
     ----------
@@ -404,7 +401,7 @@ def take_step_of_chosen(scratch, model, i, m, step, shrink):
         As in ``take_step``.
     """
     z = scratch.start[m]
-    after = scratch.clock[0] + 1 - scratch.first[i]  # place of the next row among the eight
+    after = scratch.clock[0] + 1 - scratch.first[i]  # index of the next row among the eight
     scratch.n_steps[i] += 1
     if after < LANES:
         output = gradient_step_and_output(

@@ -1,13 +1,13 @@
 """Linear learners of second order: coefficients with the matrix of their uncertainty.
 
 Each kernel i has coefficients theta_i and a matrix P_i (F, F) = (lam I + sum_s z_s z_s')^-1 over
-the rows so far. P_i is also the covariance of theta_i in units of the noise. Each row is evaluated
-once, which gives theta_i'z_i, the product U'z and the variance z_i'P_i z_i. Learning needs only
-these numbers (``core.linalg``). The features z_i are random features, or the inputs and 1 for the
-family ``linear``.
+the rows so far. P_i is also the covariance of theta_i in units of the noise. The evaluation of a
+row computes theta_i'z_i, the product U'z and the variance z_i'P_i z_i. Learning needs only these
+numbers (``core.linalg``). The features z_i are random features, or the inputs and 1 for the family
+``linear``.
 
 RECURSIVE      recursive least squares; FORECASTERS predict as Vovk, Azoury and Warmuth do
-RANDOM_WALK    coefficients walk, and the whole covariance is stored
+RANDOM_WALK    coefficients follow a random walk, and the whole covariance is stored
 STACKED_RLS    a forecaster over the forecasters of the kernels
 """
 
@@ -39,13 +39,13 @@ class Recursive(NamedTuple):
 
     padded    (N, d, W) frequencies as in ``RandomFeatures``; zeros for ``linear``. Learners at the
               end without waves may have none
-    theta     (N, 8 B) coefficients: sines, cosines; or inputs and 1; zeros behind
+    theta     (N, 8 B) coefficients: sines, cosines; or inputs and 1; then zeros
     factor    (N, B, 8 B, 8) and diagonal (N, 8 B): P_i as in ``core.linalg``
     ceiling   (N,) largest value that forgetting may give an entry of the diagonal
     blocks    (N,) int64, B_i
     n_waves   (N,) int64, frequencies of a learner: D, or 0
-    n_raw     (N,) int64, number of first inputs that are features themselves, with a 1 behind them;
-              0 for neither
+    n_raw     (N,) int64, number of first inputs that are features themselves, followed by a 1;
+              0: no such features and no 1
     """
 
     padded: np.ndarray
@@ -59,7 +59,7 @@ class Recursive(NamedTuple):
 
     @property
     def omega(self) -> np.ndarray:
-        """Frequencies (N, d, D), D the most of a learner; a view: writes go through."""
+        """Frequencies (N, d, D) as a view, with the largest D of a learner."""
         return self.padded[:, :, : self.n_waves.max()]
 
     @property
@@ -73,8 +73,8 @@ class RlsScratch(NamedTuple):
     z          (N, 8 B) features of the evaluated kernels, each in its kernel's row
     projected  (N, 8 B) U'z; alpha (N, 8 B + 8) of ``project_row``; variance (N,) z'P z
     gain, slope, step   (8 B,) of ``take_in``
-    forecasts  (1,) bool, whether f_i is theta_i'z_i / (1 + z_i'P_i z_i), as if P_i had taken the
-               row in already: the forecaster of Vovk, Azoury and Warmuth; else theta_i'z_i
+    forecasts  (1,) bool. True: f_i is theta_i'z_i / (1 + z_i'P_i z_i), as if P_i already contained
+               the row, the forecaster of Vovk, Azoury and Warmuth. False: f_i is theta_i'z_i
     """
 
     z: np.ndarray
@@ -264,7 +264,7 @@ def learn_rls(model, i, scratch, noise, decay, error):
 
 @inlined
 def learn_every(model, scratch, f, y, decay):
-    """Let all learners learn y.
+    """Learn y with all learners.
 
     Parameters
     ----------
@@ -329,7 +329,7 @@ class RandomWalk(NamedTuple):
 
     @property
     def omega(self) -> np.ndarray:
-        """Frequencies (N, d, D), a view: writes go through."""
+        """Frequencies (N, d, D). A view: writes change the model."""
         return self.padded[:, :, : self.n_waves[0]]
 
     @property
@@ -387,10 +387,10 @@ def _walk_scratch(model: RandomWalk, threads: int) -> WalkScratch:
 
 @inlined
 def _add_column(P, w, below, beside, k, f):
-    """Add products with eight numbers of a column of P, which begin at w, to k and f.
+    """Add products with eight numbers of a column of P, which begin at w, to the packs k and f.
 
-    For k the numbers are multiplied by ``beside``, the z of the column, and for f by ``below``, the
-    z of the rows.
+    For k the numbers are multiplied by ``beside``, the z of the column. For f they are multiplied
+    by ``below``, the z of the rows.
     """
     u = load(P, w)
     return fma(u, beside, k), fma(u, below, f)
@@ -400,8 +400,8 @@ def _add_column(P, w, below, beside, k, f):
 def _multiply_symmetric(P, i, z, product):
     """Write product[i] = P[i] z[i], and return z[i]'P[i] z[i]; z and product are (N, W).
 
-    P is read column by column of blocks. A number above the diagonal is read once, and used for its
-    row and for its column.
+    P is read column by column of blocks. A number above the diagonal is read once, and used for
+    both its row and its column.
     """
     W = z.shape[1]
     at = i * W
@@ -476,7 +476,7 @@ def _learn_and_walk(model, i, scratch, error, walk):
 
 @inlined
 def walk_every(model, scratch, f, y, walk):
-    """Let all learners learn y and walk.
+    """Learn y with all learners, then add the variance of the random walk.
 
     Parameters
     ----------
@@ -487,7 +487,7 @@ def walk_every(model, scratch, f, y, walk):
     y
         Target.
     walk
-        Variance that a coefficient gains in a round, in units of the noise, >= 0.
+        Variance that a coefficient gains per round, in units of the noise, >= 0.
     """
     for i in range(f.shape[0]):
         _learn_and_walk(model, i, scratch, y - f[i], walk)
@@ -557,7 +557,7 @@ dispatch(evaluate_row, StackedScratch, _evaluate_stacked)
 
 @inlined
 def learn_both(model, scratch, f, y):
-    """Let both levels learn y.
+    """Learn y with both levels.
 
     Parameters
     ----------

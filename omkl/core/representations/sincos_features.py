@@ -1,12 +1,12 @@
 """Compute random features: the angles omega'x, and their sines and cosines, called waves.
 
-Functions exist for one row, four rows and eight rows at once. Frequencies are padded to (N, d, W),
-where W is D rounded up to a multiple of 8 (a pack, see ``simd``). The padding is 0. Every function
-adds the terms of an angle in the order of the inputs, so that results do not depend on the number
-of rows at once.
+There are functions for one, four and eight rows at once. Frequencies are padded with zeros to
+(N, d, W), where W is D rounded up to a multiple of 8 (a pack, see ``simd``). Every function adds
+the terms of an angle in the order of the inputs, so that results do not depend on the number of
+rows at once.
 
-Rows of theta (N, 2 S) with S = W need no mask: the sines of the padding are 0, and its cosines are
-set to 0.
+Coefficients theta (N, 2 W) are used without a mask, because the waves of the padding are 0: the
+sines by themselves, the cosines because they are set to 0.
 """
 
 from __future__ import annotations
@@ -96,10 +96,10 @@ def one_pack(padded, w, X, row):
 
 @inlined
 def arguments(padded, D, i, X, row, angle, start):
-    """Write angle[start : start + D] = omega_i X[row], added up over the inputs in their order.
+    """Write angle[start : start + D] = omega_i X[row], summed over the inputs in their order.
 
-    Seven packs are added up side by side: an addition takes four cycles and two begin in each
-    cycle, so that the adders never wait.
+    Seven packs are summed at once: an addition takes four cycles and two begin in each cycle, so
+    that the adders never wait.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def arguments(padded, D, i, X, row, angle, start):
     X, row
         Rows (n, d), and the index of one.
     angle, start
-        Output, and its first place.
+        Output, and its first index.
     """
     W = padded.shape[2]
     first = i * padded.shape[1] * W
@@ -262,8 +262,8 @@ def clear_behind(waves, z, D, W):
 def dot_features(model, i, waves, z):
     """Return a pack whose sum is theta_i'z sqrt(D).
 
-    Sines and cosines have a sum each: an addition takes four cycles, and two independent sums halve
-    the wait. Every other function adds up in this order, so that the bits are the same.
+    Sines and cosines have separate sums: an addition takes four cycles, and two independent sums
+    halve the wait. Every other function adds in this order, so that the bits are the same.
 
     Parameters
     ----------
@@ -272,7 +272,7 @@ def dot_features(model, i, waves, z):
     i
         Kernel.
     waves, z
-        Sines and cosines, and their first place.
+        Sines and cosines, and their first index.
     """
     theta = model.theta
     S = theta.shape[1] // 2
@@ -409,7 +409,7 @@ def step_first(theta, w, waves, z, scaled, shrink, k):
 def gradient_step_at(model, i, waves, z, step, shrink):
     """Update theta_i <- shrink theta_i - step times the features at z, and its squared norm.
 
-    The norm is added up in the same pass, while the coefficients are in registers.
+    The norm is computed in the same pass, while the coefficients are in registers.
 
     Parameters
     ----------
@@ -418,7 +418,7 @@ def gradient_step_at(model, i, waves, z, step, shrink):
     i
         Kernel.
     waves, z
-        Sines and cosines, and their first place.
+        Sines and cosines, and their first index.
     step, shrink
         Factors of the features and of the coefficients.
     """

@@ -1,17 +1,17 @@
 """Experts and their mixtures for classes: features are shared, outputs are not.
 
-An expert has one matrix P and, for each of K classes, coefficients theta_k: one more class costs a
-product theta_k'z and a step along P z, not another P. Probabilities are a softmax of the K outputs,
-so that they sum to 1. A prediction averages over theta by MacKay's approximation, which divides the
-outputs by sqrt(1 + pi z'P z / 4). A row moves the coefficients of all classes along one line, that
-of the gradient of log p_y times P, to the largest posterior on it.
+An expert has one matrix P and, for each of K classes, coefficients theta_k. A further class costs a
+product theta_k'z and a step along P z, but no further P. Probabilities are a softmax of the K
+outputs, so that they sum to 1. A prediction averages over theta by MacKay's approximation, which
+divides the outputs by sqrt(1 + pi z'P z / 4). A row moves the coefficients of all classes along one
+line, P times the gradient of log p_y, to the largest posterior on it.
 
 Inputs, past targets and recursive learners are those of ``experts``. Two plain experts use targets
-alone: the frequencies of the classes, and those after the last class. Weights of the first mixture
-are multiplied by the probability of the class that came, and a share of them restarts in each
-round. Another learner corrects the mixture by the differences of the experts from it. A last
-mixture has correction, mixture and plain experts. Boosted trees, whose sums are logits, are an
-expert too, which predicts the mixture of the others until they are grown.
+alone: the frequencies of the classes, and the frequencies after the last class. Weights of the
+first mixture are multiplied by the probability of the true class, and a share of them restarts in
+each round. Another learner corrects the mixture by the differences of the experts from it. A last
+mixture combines the correction, the first mixture and plain experts. Boosted trees, whose sums are
+logits, are another expert. Until they are grown they predict the mixture of the others.
 """
 
 from __future__ import annotations
@@ -65,12 +65,12 @@ UNSEEN = 0.5  # count of each class before the first row: Krichevsky and Trofimo
 SHARED = 0.4
 STEEPEST = 1e-13  # least curvature, whose inverse is the noise
 NOTHING = 1e-24  # squared length of a gradient that is not learned from
-MOST_STEPS, PRECISE = 60, 1e-12  # of the search for a step; Newton needs two to four
+MOST_STEPS, PRECISE = 60, 1e-12  # limits of the search for a step, usually two to four steps
 PLAIN = (MEAN, LAST, N_PLAIN)  # experts that are candidates themselves; the third is linear
 # All classes together have MOST_TREES trees, each class at least FEWEST; more than MOST_CLASSES
 # classes have none.
 MOST_TREES, FEWEST, MOST_CLASSES = 200, 20, 32
-CORRECTED, MIXTURE = 0, 1  # first candidates of the last mixture; PLAIN are behind them
+CORRECTED, MIXTURE = 0, 1  # first candidates of the last mixture; PLAIN follow
 
 
 class SoftmaxMixture(NamedTuple):
@@ -206,9 +206,9 @@ def _flatten(p, share):
 def _step_and_curvature(logits, direction, y, quadratic, scratch):
     """Return the step along a direction (K,) of logits, and the variance of the direction there.
 
-    The step s in [0, 1] maximises log p_y(logits + s direction) - s^2 quadratic / 2. The slope is
-    ``quadratic`` at 0, not above 0 at 1, and falls. Newton's steps are bracketed by bisection; the
-    variance is by the probabilities of the classes.
+    The step s in [0, 1] maximises log p_y(logits + s direction) - s^2 quadratic / 2. Its derivative
+    is ``quadratic`` at 0, not above 0 at 1, and decreasing. It is found by Newton's steps,
+    bracketed by bisection. The variance is over the classes by their probabilities.
     """
     K = logits.shape[0]
     low, high, s, before = 0.0, 1.0, 0.0, 2.0
@@ -256,7 +256,7 @@ def _write_outputs(scratch, model):
 
 @inlined
 def _last_class(model):
-    """Return the class that was learned last. It is a valid index even in a forged model file."""
+    """Return the class that was learned last. Even in a forged model file it is a valid index."""
     return min(model.followed.shape[0] - 1, max(0, int(model.experts.lags[0])))
 
 
@@ -293,7 +293,7 @@ def _write_trees(scratch, model):
     N, K = scratch.p.shape
     p = scratch.p[N - 1]
     if model.trees.fits[0] > 0:
-        scratch.margin[0] = 0.0  # of two classes trees give the logit of the second
+        scratch.margin[0] = 0.0  # for two classes trees give the logit of the second
         E = model.trees.forest.base.shape[0]
         for e in range(E):
             scratch.margin[K - E + e] = evaluate_boosted(model.trees, scratch.trees, e)
@@ -428,7 +428,7 @@ def _learn_weights(w, p, y):
 
 @inlined
 def learn_softmax(state, scratch, label):
-    """Let experts and mixtures learn the class of the evaluated row.
+    """Learn the class of the evaluated row with experts and mixtures.
 
     Parameters
     ----------

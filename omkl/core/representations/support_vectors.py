@@ -2,13 +2,12 @@
 
     f_i(x) = sum over s < t of alpha[i, s] kappa_i(x, x_s)
 
-The curse of dimensionality: round t costs O(t (d + N)), and a stream of T rounds stores O(T (N +
-d)) numbers. Distances and inner products to the support are computed once per row and shared by all
-kernels.
+Round t costs O(t (d + N)), and a stream of T rounds stores O(T (N + d)) numbers. Distances and
+inner products to the support are computed once per row and shared by all kernels.
 
-Rows are summed in tiles of ``TILE`` rounds, aligned to the round and not to the blocks in which
-they arrive. When rows arrive, their sums over the support of finished tiles are computed ahead,
-many rows at a time and on several threads. The rest, fewer than ``TILE`` terms, follows in each
+Rounds form tiles of ``TILE`` rounds. Tiles begin at rounds with fixed numbers, not where blocks
+begin. When rows arrive, their sums over the support of finished tiles are computed first, for many
+rows at a time and on several threads. The remaining terms, fewer than ``TILE``, follow in each
 round. So neither blocks nor threads change a bit.
 """
 
@@ -27,7 +26,7 @@ from omkl.core.representations import Lookahead, Representation, evaluate_row
 from omkl.core.simd import LANES, aligned, fma, gather, load, pack, store, total
 from omkl.core.weights import exp_of_pack
 
-# --- Sums of exact kernels over rows, made from the pieces that each kernel family states ---------
+# --- Sums of exact kernels over rows, composed of functions of the kernel families ----------------
 #
 # First the distances of a row x to many rows, then the sum of alpha kappa. An array (families, n)
 # has one line per family: the numbers that its kernels share, such as squared distances, or the
@@ -45,7 +44,7 @@ def parameter_of(kernel: Kernel) -> float:
 
 
 def _by_code(cases: Sequence[tuple[tuple[int, ...], Callable[..., Any]]]) -> Callable[..., Any]:
-    """Make an inlined function of (code, ...) that calls the function of that code."""
+    """Return an inlined function of (code, ...) that calls the function with that code."""
     codes, function = cases[-1]
     if len(cases) == 1:
 
@@ -69,7 +68,7 @@ def _by_code(cases: Sequence[tuple[tuple[int, ...], Callable[..., Any]]]) -> Cal
 
 
 def _added(term: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a pass over support rows that adds term(x_k, x_sk) over the inputs k, four at a time."""
+    """Make a loop over support rows that sums term(x_k, x_sk) over the inputs k, four at a time."""
     term = inlined(term)
 
     @inlined
@@ -131,7 +130,7 @@ def _added(term: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _multiplied(term: Callable[..., Any], finish: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a pass over support rows that multiplies term(x_k, x_sk, c) over the inputs k."""
+    """Make a loop over support rows that multiplies term(x_k, x_sk, c) over the inputs k."""
     term, finish = inlined(term), inlined(finish)
 
     @inlined
@@ -187,7 +186,7 @@ _evaluate = _by_code(
 
 @inlined
 def add_distances(model, rows, x, start, n, row):
-    """Write the numbers that kernels of a family share, for each family that occurs.
+    """Write the numbers that the kernels of a family share, for each family in use.
 
     Parameters
     ----------
@@ -211,7 +210,7 @@ def add_distances(model, rows, x, start, n, row):
 def add_values(family, c, rows, x, start, n, row):
     """Write the values of a kernel whose family shares nothing to row[:n].
 
-    For other families nothing is written: ``add_distances`` did it for all their kernels.
+    For other families nothing is written, because ``add_distances`` has written their numbers.
 
     Parameters
     ----------
@@ -267,7 +266,7 @@ def _sum(finish: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _gathered_sum(finish: Callable[..., Any]) -> Callable[..., Any]:
-    """Make ``_sum`` over the entries members - base (n,) of the distances, to the same bits."""
+    """Make ``_sum`` over the entries members - base (n,) of the distances, with the same bits."""
 
     @inlined
     def add_eight(c, distance, members, base, alpha, s, n, sums):
@@ -312,7 +311,7 @@ def _gathered_sum(finish: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _each(make: Callable[..., Any]) -> Callable[..., Any]:
-    """Apply ``make`` to each way to finish; families that finish alike share one piece of code."""
+    """Apply ``make`` to each ``finish`` function. Families with equal ones share one result."""
     codes: dict[Any, tuple[int, ...]] = {}
     for code, family in enumerate(BUILT_IN):
         finish = family.finish if family.shares else _as_it_is
@@ -588,14 +587,14 @@ def in_parts(
     n_threads: int,
     pool: ThreadPoolExecutor | None,
 ) -> None:
-    """Call ``part(k, first, last)`` for all rows, on several threads or at once.
+    """Call ``part(k, first, last)`` for all rows, on several threads or in one call.
 
     Parameters
     ----------
     part
         Function of the thread k and its rows first .. last - 1.
     n_rows, n_threads
-        Number of rows, and of threads at most.
+        Number of rows, and largest number of threads.
     pool
         Threads; None for one.
     """
@@ -619,7 +618,7 @@ def _growing(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) 
 def _sliding(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> Expansion:
     """Make arrays for ``params.budget`` rows and the current one, in whole packs.
 
-    Coefficients change after they were written, so no sums are computed ahead.
+    Coefficients change after they are written, so no sums can be computed in advance.
     """
     most = params.budget
     capacity = -(-(most + 1) // LANES) * LANES

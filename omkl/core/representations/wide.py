@@ -21,9 +21,9 @@ from omkl.core.simd import LANES, aligned, fma, load, store
 from omkl.core.trigonometry import sincos_of_pack
 
 RIDGE = 0.05
-BEGIN = 512  # rows, in whole tiles, before the first added one: short streams save the time
+BEGIN = 512  # rows before the first one that is added, to save time on short streams
 FIRST = 1024  # rows that are added before the first solution
-GROWTH = 1.25  # of their number, from one solution to the next
+GROWTH = 1.25  # growth of the number of rows from one solution to the next
 MOST_BETWEEN = 2048  # rows between two solutions
 MEMORY = 65536  # rows; sums fade by 1 / MEMORY per row
 MOST_PATIENCE = 8
@@ -42,8 +42,8 @@ class Wide(NamedTuple):
     n_added   (1,) int64, number of rows that were added to ``moments``
     wait      (1,) int64, number of rows to add until the next solution
     fits      (1,) int64, number of solutions so far
-    patience  (1,) int64, only one of ``patience`` tiles is added; above 1 as long as the mixture
-              does not use the prediction
+    patience  (1,) int64: one tile in ``patience`` is added, to save time while the mixture gives
+              the prediction no weight; otherwise 1
     """
 
     padded: np.ndarray
