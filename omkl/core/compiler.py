@@ -58,7 +58,7 @@ def _kept(function: F, options: dict[str, Any]) -> F:
         return function
     dispatcher: Any = numba.njit(nogil=True, **options)(function)
     folder = cache.folder()
-    # Code of other packages is not cached here, because its edits do not change the digest of omkl's
+    # Code of other packages is not cached here: its edits do not change the digest of omkl's
     # sources. ``compiled_for`` caches it under its own digest.
     if folder is not None and sources.PACKAGE in Path(function.__code__.co_filename).parents:
         dispatcher._cache = cache.KeptCode(function, options, folder)

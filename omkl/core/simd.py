@@ -238,7 +238,7 @@ if ENABLED:
         return decorate
 
     def _code_of(function: Any, result: Any) -> Callable[[Any], Any]:
-        """Decorate ``build``: it compiles ``function`` for argument types that have a ``result``."""
+        """Decorate ``build``: it compiles ``function`` for argument types with a ``result``."""
         names = list(inspect.signature(function).parameters)
 
         def decorate(build: Any) -> Any:

@@ -20,7 +20,7 @@ __all__ = ["DataError", "Stream", "load", "open_stream", "open_streams"]
 if not TYPE_CHECKING:  # a type checker would take any name for one of this module
 
     def __getattr__(name: str) -> Any:
-        # Imported on request: streams import the compiler, which the schema of a data set does not.
+        # Imported on first use: streams import the compiler, the schema of a data set does not.
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         module = "stream" if name == "Stream" else "opening"

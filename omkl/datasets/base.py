@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 PACKAGE = Path(__file__).parents[1]
 MOST_COLUMNS = 100_000
-MOST_DELAY = 1_000  # rows that wait for their targets, a horizon and a delay together
+MOST_DELAY = 1_000  # rows that wait for their targets: horizon and delay together
 
 
 class DataError(ValueError):
-    """The data are missing, damaged or do not agree with the configuration."""
+    """Error: the data are missing or damaged, or do not fit the configuration."""
 
 
 class MissingFile(DataError):
-    """The file of a data set is in no data folder and cannot be downloaded."""
+    """Error: the file of a data set is in no data folder and cannot be downloaded."""
 
 
 class Piece(NamedTuple):
@@ -40,7 +40,7 @@ class Piece(NamedTuple):
     series: np.ndarray | None = None
 
     def at(self, rows: slice | np.ndarray) -> Piece:
-        """Return some of the rows."""
+        """Return a selection of the rows."""
         return Piece(*(None if array is None else array[rows] for array in self))  # type: ignore[arg-type]
 
 
@@ -73,7 +73,7 @@ class Chunk(NamedTuple):
     raw: np.ndarray | None = None
 
     def at(self, rows: slice | np.ndarray) -> Chunk:
-        """Return some of the rows."""
+        """Return a selection of the rows."""
         return Chunk(*(None if array is None else array[rows] for array in self))  # type: ignore[arg-type]
 
 
@@ -95,9 +95,9 @@ class Source(Protocol):
 
     inputs: tuple[str, ...]
     target: str
-    n_rows: int | None  # with a target; None when only reading to the end can tell
+    n_rows: int | None  # rows with a target; None if unknown before the end
     has_truth: bool
-    row_count: RowCount | None  # those without a target too
+    row_count: RowCount | None  # all rows, also those without a target
 
     def chunks(self) -> Iterator[Chunk]:
         """Yield all chunks from the first row on. The caller may overwrite them."""
@@ -116,8 +116,8 @@ def default_scaling(dataset: Mapping[str, Any], scheme: str | None = None) -> st
 
 # --- Names that become parts of paths -----------------------------------------------------------
 
-MOST_NAME_BYTES = 80  # of UTF-8: as many characters, in English
-STEM_BYTES = 60  # of a file, whose name gets an end
+MOST_NAME_BYTES = 80  # bytes of UTF-8, 80 English characters
+STEM_BYTES = 60  # bytes of a file's stem, to which a suffix is added
 NAME = (
     f"a name of letters, digits, '-', '_' and '.', at most {MOST_NAME_BYTES}, that does not begin "
     "with a dot: it becomes the name of a folder"
@@ -145,7 +145,7 @@ def name_of_file(file: str) -> str:
     return stem.encode()[:STEM_BYTES].decode(errors="ignore") or "_"
 
 
-# --- What parsers raise -------------------------------------------------------------------------
+# --- Errors of parsers --------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
@@ -171,12 +171,12 @@ def as_data_error(where: str) -> Iterator[None]:
         ) from error
     except Exception as error:
         if _is_bug(error):
-            if isinstance(error, ValueError):  # which elsewhere are mistakes of a user
+            if isinstance(error, ValueError):  # a ValueError elsewhere is a user's mistake
                 raise RuntimeError(f"{where}: {error}") from error
             raise
         raise DataError(f"{where}: {_in_words(error)}") from error
     except BaseException as error:
-        if type(error).__name__ != "PanicException":  # of a reader that is written in Rust
+        if type(error).__name__ != "PanicException":  # raised by readers written in Rust
             raise
         raise DataError(f"{where}: cannot be read, it is damaged.") from error
 
@@ -186,8 +186,8 @@ def _is_bug(error: Exception) -> bool:
     if isinstance(error, AttributeError | NameError | AssertionError | Warning):
         return True
     if type(error) not in (TypeError, LookupError, KeyError, IndexError, ValueError, OverflowError):
-        return False  # a class of a reader's own, or of the system
-    frame = error.__traceback__  # a library that stumbles over a file raises these too
+        return False  # an error class of a reader or of the system
+    frame = error.__traceback__  # libraries raise these for damaged files too
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next
     return frame is not None and Path(frame.tb_frame.f_code.co_filename).is_relative_to(PACKAGE)

@@ -1,37 +1,37 @@
-"""The catalogue of data sets, conf/dataset/*.yaml, and the download of their files.
+"""Catalogue of data sets, conf/dataset/*.yaml, and the download of their files.
 
 Keys of a tabular entry
 -----------------------
 name, title    as typed on the command line; as published
 task           "regression" | "classification"
-labels         of a classification: what stands in the target's column; of two labels the
-               first is -1 and the second +1, of more each is a class against the rest
+labels         of a classification: classes as spelled in the target's column. Of two classes the
+               first is -1 and the second +1
 file           path below a data folder, see ``locate``
 format         csv | zip | excel | mat | libsvm; with delimiter, header, decimal, encoding;
-               array: the only one of a mat file
-members        of a zip: {file in it: its digest}, read one below the other; a digest is
-               sha256:HEX, git:HEX (id of the git blob) or null
-member_column  of a zip: a last column with the name of the file, without its ending
+               array: name of the only array of a mat file
+members        of a zip: {file in it: its digest}, concatenated; a digest is sha256:HEX, git:HEX
+               (id of the git blob) or null
+member_column  of a zip: adds a last column with the name of the file, without its suffix
 columns        names, for files without a header
 inputs         list of names or 1-based positions, a range "3-23", or null: all other
                numeric columns
 target         name or 1-based position
 missing        error | mean | drop
 prepare        steps, see ``omkl.datasets.prepare``
-rows           expected number of rows after preparation, before blanks are dealt with
+rows           expected number of rows after preparation, before missing values are handled
 uci, url       number in the UCI repository, address of the zip
-member         the file's name in the zip; null if it cannot be fetched automatically
-by_hand        how to get it in that case
+member         the file's name in the zip; null if it cannot be downloaded automatically
+by_hand        how to obtain it in that case
 sha256         of the file; null accepts any
-sites          column that names where a row comes from, for federation=by_site
+sites          column with the site of a row, for federation=by_site
 federated      clients and rounds of a published federation of these data
 licence, citation, notes
 
-A file is looked for in ``OMKL_DATA_DIR`` (when set), in ``data/`` of the project, in
-``shared/data`` beside the project, and among those that come with omkl (``bundled``). If it is in
-none of them it is taken out of the publisher's zip and put into the first one. ``OMKL_UCI_URL``
-replaces the address of UCI by that of a mirror, ``OMKL_OFFLINE=1`` forbids downloads. Every file is
-compared with its sha256 before it is used, wherever it was found.
+A file is searched in ``OMKL_DATA_DIR`` (if set), in ``data/`` of the project, in ``shared/data``
+next to the project, and among the files of the package (``bundled``). If none has it, it is
+extracted from the publisher's zip into the first folder. ``OMKL_UCI_URL`` replaces the address of
+UCI by that of a mirror, and ``OMKL_OFFLINE=1`` forbids downloads. Every file is compared with its
+sha256 before it is used.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ import numpy as np
 if TYPE_CHECKING:
     import pandas as pd
 
-# What pandas takes for a blank.
+# Texts that pandas reads as missing values.
 BLANKS = frozenset({
     "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
     "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null", "NaT",
@@ -43,7 +43,7 @@ def is_blank(cell: Any) -> bool:
 
 
 def is_text(series: pd.Series) -> bool:
-    """Return whether all cells of a column are text or blank."""
+    """Return whether all cells of a column are text or missing."""
     import pandas as pd
 
     return isinstance(series.dtype, pd.StringDtype) or (
@@ -52,7 +52,7 @@ def is_text(series: pd.Series) -> bool:
 
 
 def text_of(cell: Any) -> str:
-    """Return the text of a cell, without blanks around it."""
+    """Return the text of a cell, without surrounding blanks."""
     if isinstance(cell, bytes):
         return cell.decode(errors="backslashreplace").strip()
     return str(cell).strip()
@@ -62,7 +62,7 @@ _WRITTEN = re.compile(r"(?:\+|(-))?(0|[1-9]\d*)(?:\.(\d*?)0*)?", re.ASCII)
 
 
 def word(cell: Any) -> str:
-    """Return the spelling of a category: 12, 12.0 and "+12" are "12", and "012" is itself."""
+    """Return the spelling of a category: "12" for 12, 12.0 and "+12", but "012" for "012"."""
     text = text_of(cell)
     if match := _WRITTEN.fullmatch(text):
         minus, whole, fraction = match.groups("")
@@ -78,7 +78,7 @@ _HEX = re.compile(r"0[xX][0-9a-fA-F]{1,12}")
 MARKS = {".": (",", " ", "'"), ",": (".", " ", "'")}  # thousands, by decimal mark
 CODES = {"USD", "EUR", "GBP", "CHF", "JPY", "CNY", "SEK", "NOK", "DKK", "PLN", "US$", "Fr.", "kr"}
 MOST_UNIT = 12  # characters
-FEW, MOST = 0.5, 0.9  # of cells that a format reads: of numbers alone, and with a unit
+FEW, MOST = 0.5, 0.9  # least shares of cells that a format reads: plain numbers, with a unit
 
 
 class NumberFormat(NamedTuple):
@@ -181,16 +181,16 @@ def has_codes(series: pd.Series) -> bool:
     try:
         text = pa.array(series, pa.large_string(), from_pandas=True)
         return bool(pc.any(pc.match_substring_regex(text, r"^\s*0[0-9]+\s*$")).as_py())
-    except (pa.ArrowException, UnicodeError):  # other cells than text
+    except (pa.ArrowException, UnicodeError):  # some cells are not text
         return False
 
 
 def number_format(counts: Mapping[str, int], decimal: str) -> NumberFormat | None:
     """Return the number format that can read most texts of a column.
 
-    Return None if this format can read too few texts. ``counts`` is the number of cells with each
-    text. Of formats that read equally many texts, one with the ``decimal`` mark is chosen. Digits
-    do not count as numbers in a column that also has codes with letters, or true and false.
+    Return None if this format reads too few texts. ``counts`` is the number of cells with each
+    text. Of formats that read equally many texts, one with the ``decimal`` mark is chosen. In a
+    column that also has codes with letters, or true and false, digits are not numbers.
     """
     if counts and all(text in FLAGS for text in counts):
         return NumberFormat(flags=True)
@@ -335,7 +335,11 @@ def date_parts(time: Any, parts: Sequence[str], start: int) -> list[Any]:
 
 
 def _day_of_year(day: Any) -> Any:
-    """Count from years that begin in March, so that a leap day comes last; 400 years are alike."""
+    """Return the day of the year.
+
+    Years are counted from March, so that a leap day comes last. The calendar repeats every 400
+    years.
+    """
     day = (day + 719_468) % 146_097
     year = (day - day // 1_460 + day // 36_524 - day // 146_096) // 365
     since_march = day - (365 * year + year // 4 - year // 100)

@@ -5,8 +5,8 @@ known before the stream begins. The target is not used for this decision. The co
 only on this cell.
 
 numbers      unchanged; true and false become 1 and 0
-categories   words, of which the first rows have at most MOST_CATEGORIES. Each word becomes a column
-             of 0 and 1, in the order of appearance. A later new word is 0 in all of these columns
+categories   if the first rows have at most MOST_CATEGORIES words. Each word becomes a column of 0
+             and 1, in the order of appearance. A later new word is 0 in all of these columns
 hashed       more words: HASHED columns of 0 and 1. The checksum of a word decides its column. Two
              more inputs are the mean and the number of the targets of rows with this word. A cell
              has the number of its word, its level, in place of the mean: ``auto`` replaces it
@@ -69,7 +69,7 @@ def choose_columns(
 ) -> tuple[list[int], int]:
     """Return the 0-based positions of ``dataset.inputs``, and that of ``dataset.target``.
 
-    A name or a position is given. A text that is both is a name.
+    A text that is both a name and a position is read as a name.
 
     Parameters
     ----------
@@ -224,7 +224,7 @@ TARGET_CURE = f"Correct the file; if these are classes, add task=classification.
 
 
 def series_are_whole(column: pd.Series) -> bool:
-    """Return whether all names of series are whole numbers; 07 in text is none."""
+    """Return whether all names of series are whole numbers. The text 07 is not one."""
     import pandas as pd
 
     if is_text(column):
@@ -287,8 +287,8 @@ def _series_in(cell: Any, whole: bool) -> int | str | None:
     return int(number)
 
 
-_WHOLE = re.compile(r"-?[1-9]\d{0,14}|0")  # as a text file has it
-MOST_WHOLE = 2**53  # a number that float64 has exactly
+_WHOLE = re.compile(r"-?[1-9]\d{0,14}|0")  # spelling in a text file
+MOST_WHOLE = 2**53  # exact as float64
 
 
 def class_codes(
@@ -333,7 +333,7 @@ def class_codes(
 
 
 def place_of_word(cell: Any, known: tuple[str, ...]) -> int | None:
-    """Return the index of a category in ``words``, or None.
+    """Return the index of a category in ``known``, or None.
 
     A number also matches a single category that is another spelling of it, such as 012 for 12.
     """
@@ -363,12 +363,12 @@ def _texts(series: pd.Series) -> list[str]:
     return [text_of(cell) for cell in series if not is_blank(cell)]
 
 
-# --- What becomes of a column ---------------------------------------------------------------------
+# --- Encoding of a column -------------------------------------------------------------------------
 
 MOST_CATEGORIES, HASHED = 20, 16
 N_LEVELS = 2**16  # a multiple of HASHED; words of one level share their mean
 LEVEL, LEVEL_COUNT = "#mean", "#count"  # ends of names of inputs
-FEWEST_ROWS, MOSTLY = 20, 0.9  # of so many rows on, this share of different words is an id
+FEWEST_ROWS, MOSTLY = 20, 0.9  # least rows, and least share of different words, of an id
 NUMBERS = {"how": "numbers"}
 OBJECTS = (list, dict, tuple, set, np.ndarray)
 
@@ -568,7 +568,7 @@ class Column:
         return self.changed(why="; ".join(filter(None, (self.why, *notes))))
 
     def as_named(self, why: str, where: str) -> Column:
-        """Return the column as an input, also if it would be left out without being named."""
+        """Return the column as an input, although it may be an id: the user has named it."""
         if not self.recipe:
             raise DataError(f"{where}: column {self.name!r} is no input: {self.why}.")
         return self.noted(why).changed(kind="as named") if self.kind == "left out" else self
@@ -693,7 +693,7 @@ def _numbers(name: str, series: pd.Series, form: NumberFormat) -> Column:
 
 
 def example(series: pd.Series, form: NumberFormat) -> str | None:
-    """Return how a column's numbers are read, with one of them; None if they are plain."""
+    """Return an example of how a column's numbers are read; None if they are plain."""
     what = ["thousands have a separator"] if form.thousands else []
     what += [f"the unit is {form.unit}"] if form.unit else []
     if not what:
@@ -770,15 +770,15 @@ def _of_words(name: str, words: Sequence[str]) -> Column:
 
 
 def hashed(name: str, n_words: int, n: int, of_few: bool = False) -> Column:
-    """Return a column whose words have inputs by their checksums.
+    """Return a column whose words become inputs by their checksums.
 
     Parameters
     ----------
     name, n_words, n
         Name of the column, and its number of distinct words in the first n rows.
     of_few
-        Whether n is so small that more rows might give each word an input of its own. If two words
-        then share an input, the user is warned.
+        Whether n is small, so that more rows could give each word its own input. If two words then
+        share an input, the user is warned.
     """
     inputs = (*(f"{name}#{k + 1}" for k in range(HASHED)), name + LEVEL, name + LEVEL_COUNT)
     why = f"{n_words} categories in the first {n} rows, hashed into {HASHED} inputs"
@@ -787,7 +787,7 @@ def hashed(name: str, n_words: int, n: int, of_few: bool = False) -> Column:
 
 
 def hashed_place(text: str) -> int:
-    """Return the place of a word among the inputs of a hashed column."""
+    """Return the index of a word among the inputs of a hashed column."""
     return level_of(text) % HASHED
 
 
@@ -895,7 +895,7 @@ def _declared(series: pd.Series, name: str, made: Declaration, decimal: str) -> 
 
 
 def known_ahead(columns: Sequence[Column], declared: Any) -> np.ndarray:
-    """Return the indices of inputs whose later values are known: dates, and declared columns.
+    """Return the indices of inputs whose later values are known: dates and declared columns.
 
     Parameters
     ----------

@@ -22,7 +22,7 @@ GZIP, ZIP = b"\x1f\x8b", b"PK\x03\x04"
 
 
 class ChangedFile(DataError):
-    """The content of a file has changed since it was first read."""
+    """Error: the content of a file has changed since it was first read."""
 
 
 class FileContent:
@@ -65,7 +65,7 @@ class FileContent:
             with _opened(self.path) as file:
                 yield file
         except Exception:
-            self._require_same()  # what a parser says of a changed file helps nobody
+            self._require_same()  # report the change instead of the parser's error
             raise
         self._require_same()
 
@@ -125,7 +125,7 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
         with open(path, "rb", buffering=BLOCK) as file:
             yield file
     except OSError as error:
-        if not error.strerror:  # a parser's, and not the system's
+        if not error.strerror:  # raised by a parser, not by the system
             raise
         raise DataError(f"{path} cannot be read: {error.strerror}.") from None
 

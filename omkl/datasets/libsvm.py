@@ -1,4 +1,4 @@
-"""LIBSVM text as a table: "label index:value index:value ...", a row a line."""
+"""LIBSVM text as a table, one row per line: "target index:value index:value ..."."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOT_HERE = ("columns", "exclude", "na_values", "series", "client_column", "prepa
 class LibsvmTable:
     """Table from LIBSVM text. Rows become dense piece by piece, so memory stays bounded.
 
-    Inputs whose index is left out are 0, and # begins a comment. ``dataset.inputs`` is a range such
+    Inputs whose index is missing are 0, and # begins a comment. ``dataset.inputs`` is a range such
     as "1-123". If it is null, one pass over the file finds the highest index.
 
     Parameters
@@ -31,7 +31,7 @@ class LibsvmTable:
     content, cfg
         The file, and the data set. ``zero_based``: indices count from 0 and not from 1.
     labelled
-        Whether rows must have labels. If False, labels may exist and are ignored.
+        Whether rows must have targets. If False, targets are ignored.
     """
 
     columns: Sequence[Column] = ()

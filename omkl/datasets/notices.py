@@ -10,11 +10,11 @@ import numpy as np
 from omkl.utils.wording import few, pluralize
 
 NewCategories = Mapping[str, Counter[str]]  # rows with each new category, by column
-FEWEST = 20  # rows that an order, or a share of the target, is told of
+FEWEST = 20  # least rows for a warning
 BACK = 1 / 12  # days: clocks go back by an hour each autumn
-COPIES, MOST_COPIES = 0.3, 4  # share of rows, and how many rows may be alike
-EXPLAINED, OF_PAIR = 0.06, 1e-3  # of the target's variance is not explained by an input, by two
-OF_LAST = 0.25  # at most this share of what the target before leaves unexplained
+COPIES, MOST_COPIES = 0.3, 4  # least share of copies, and largest number of equal rows
+EXPLAINED, OF_PAIR = 0.06, 1e-3  # largest unexplained share of variance: one input, two
+OF_LAST = 0.25  # largest share of the variance that the last target leaves unexplained
 
 
 class Order:
@@ -78,7 +78,7 @@ class Order:
 def of_first_rows(
     values: np.ndarray, names: Sequence[str], numbers: Sequence[int]
 ) -> Iterator[str]:
-    """Yield warnings about the first rows: copies, and inputs that give the target away.
+    """Yield warnings about the first rows: copies, and inputs that reveal the target.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def of_first_rows(
 def of_new_categories(new: NewCategories, cure: str = "columns='{}: text'") -> Iterator[str]:
     """Yield a warning for each column with categories that its first rows do not contain.
 
-    ``cure`` declares a column, {} for its name, as text.
+    ``cure`` is the advice to declare the column, with {} for its name.
     """
     for column, words in new.items():
         counts = (f"{word} ({n:,})" for word, n in words.most_common())
@@ -136,7 +136,7 @@ def _giveaway(X: np.ndarray, y: np.ndarray, names: Sequence[str]) -> Iterator[st
     k = int(np.argmax(share))
     explained, most = float(share[k]), OF_LAST * (1.0 - by_last)
     found = [k] if 1.0 - explained <= min(EXPLAINED, most) else []
-    if not found and len(names) > 1:  # the other one explains most of what the first leaves
+    if not found and len(names) > 1:  # a second input explains most of the rest
         rest = y - X[:, k] * (X[:, k] @ y) / len(y)
         pair = [k, int(np.argmax(np.where(np.arange(len(names)) == k, -1.0, np.abs(X.T @ rest))))]
         left = y - X[:, pair] @ np.linalg.lstsq(X[:, pair], y, rcond=None)[0]
@@ -153,5 +153,5 @@ def _giveaway(X: np.ndarray, y: np.ndarray, names: Sequence[str]) -> Iterator[st
 
 def _standardised(x: np.ndarray) -> np.ndarray:
     centred = x - x.mean(axis=0)
-    centred /= np.abs(centred).max(axis=0)  # the squares of 1e-200 are 0
+    centred /= np.abs(centred).max(axis=0)  # otherwise the squares of tiny numbers are 0
     return centred / np.sqrt(np.mean(centred**2, axis=0))

@@ -244,9 +244,9 @@ def _provenance(
 ) -> dict[str, Any]:
     """Return the provenance of the rows of a file.
 
-    For a user's file the provenance identifies the file, describes how its ``columns`` are encoded
-    and how its text is separated. For an entry of the catalogue it contains the publication, and
-    the ``columns`` that were left out.
+    For a user's file it identifies the file, and describes the encoding of its ``columns`` and its
+    layout. For an entry of the catalogue it has the publication, and the ``columns`` that were left
+    out.
     """
     is_own = "path" in cfg
     file = {
@@ -271,7 +271,7 @@ def _provenance(
 # --- Files and synthetic data ---------------------------------------------------------------------
 
 
-MOST_SHUFFLED = 2**25  # cells of an own file, which are held in memory: 256 MB
+MOST_SHUFFLED = 2**25  # most cells of a user's file in memory: 256 MB
 
 
 def _open_file(

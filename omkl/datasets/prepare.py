@@ -2,16 +2,16 @@
 
 Steps of ``prepare:`` in a data set's YAML, applied in this order:
 
-first_rows     keep this many rows from the top of the file
-drop           {column, equals}: leave out rows that have this value
-keep           {column, at_most}: leave out rows above this value
-complete       true: leave out rows with a blank in any column of the file
-rows_each      {column, rows, values}: keep so many rows, the first, of each value of the column;
-               of ``values`` of them alone, the first by name or, if negative, the last
-codes          columns of words; a word becomes the number of words seen before it
-time_of_day    column of clock times, becomes the fraction of the day
-one_hot        {all_but}: every column but this one becomes a 0/1 column a value, in their order
-scale_inputs   {shift, divide}: (x + shift) / divide, for all inputs alike
+first_rows     number of rows from the top of the file that are used
+drop           {column, equals}: remove rows with this value
+keep           {column, at_most}: remove rows above this value
+complete       true: remove rows with a missing value in any column of the file
+rows_each      {column, rows, values}: use the first ``rows`` rows of each value of the column. With
+               ``values`` = n, only of its first n values in sorted order, or the last -n
+codes          columns of words; the n-th distinct word becomes the number n - 1
+time_of_day    column of clock times; becomes the fraction of the day
+one_hot        {all_but}: every other column becomes one 0/1 column per value, in sorted order
+scale_inputs   {shift, divide}: (x + shift) / divide, for all inputs
 scale_columns  {low, high}: every input linearly from its smallest and largest value in the
                file to these; a constant one becomes their middle
 """

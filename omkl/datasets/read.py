@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 CHUNK_ROWS = 65_536
-CHUNK_CELLS = 2**21  # 16 MB of numbers: tables of more than 32 columns come in fewer rows
-CELL_BYTES, MOST_SHEET_BYTES = 32, 2**30  # calamine holds a sheet in memory
+CHUNK_CELLS = 2**21  # 16 MB of numbers: tables of more than 32 columns have fewer rows per chunk
+CELL_BYTES, MOST_SHEET_BYTES = 32, 2**30  # calamine loads a whole sheet into memory
 SEPARATORS = (";", "\t", "|", ",")
 SNIFFED_LINES = 20
 LIBSVM = (".libsvm", ".svm")
@@ -85,18 +85,18 @@ def open_content(cfg: Mapping[str, Any]) -> FileContent:
 
 
 def is_table(name: str) -> bool:
-    """Return whether files of this name are read."""
+    """Return whether files with this name can be read."""
     return name.lower().endswith((*READERS, *LIBSVM))
 
 
 def is_libsvm(content: FileContent, cfg: Mapping[str, Any]) -> bool:
-    """Return whether a file holds LIBSVM text."""
+    """Return whether a file is LIBSVM text."""
     given = cfg.get("format")
     return given == "libsvm" if given else content.name.lower().endswith(LIBSVM)
 
 
 def is_text_file(content: FileContent, cfg: Mapping[str, Any]) -> bool:
-    """Return whether a file holds a table as text."""
+    """Return whether a file is a table in text format."""
     return not is_libsvm(content, cfg) and _reader(content, cfg) is _text
 
 
@@ -129,7 +129,7 @@ def count_rows(
     if content.n_lines is None or reader is _feather:
         return None
     n = content.n_lines - (count_headers(cfg) if reader is _text else 0)
-    return RowCount(n, False) if n >= len(first) else None  # lines may end in other ways
+    return RowCount(n, False) if n >= len(first) else None  # lines may have other ends
 
 
 def frames(
@@ -165,13 +165,13 @@ def frames(
             yield from chunks
             return
         whole = pd.concat(list(chunks)).apply(as_typed)
-    with as_data_error(str(cfg["name"])):  # a step may be given what it cannot take
+    with as_data_error(str(cfg["name"])):  # a step may not fit the file
         if len(whole):
             yield prepare.prepare_rows(whole, steps, content.name)
 
 
 def as_typed(series: pd.Series) -> pd.Series:
-    """Return a column of text that spells plain numbers as numbers, others as they are."""
+    """Convert a column of text to numbers if all cells are plain numbers."""
     import pandas as pd
 
     if not is_text(series) or plain_numbers(series) is None:
@@ -187,7 +187,7 @@ def _numbered(chunks: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
 
 
 def _without(frame: pd.DataFrame, na_values: Any) -> pd.DataFrame:
-    """Blank ``dataset.na_values``, as they are written or as the same number."""
+    """Replace ``dataset.na_values``, as written or as equal numbers, by missing values."""
     import pandas as pd
 
     given = na_values if isinstance(na_values, list | tuple) else [na_values]
@@ -205,7 +205,7 @@ def _without(frame: pd.DataFrame, na_values: Any) -> pd.DataFrame:
 
 
 def count_headers(cfg: Mapping[str, Any]) -> int:
-    """Return how many header rows ``dataset.header`` says there are."""
+    """Return the number of header rows in ``dataset.header``."""
     return int(cfg.get("header", True) or 0)
 
 
@@ -229,7 +229,7 @@ def column_names(header: Sequence[Any], cfg: Mapping[str, Any], where: str) -> l
         Two columns have the same name, or the length of ``dataset.columns`` is wrong.
     """
     columns = cfg.get("columns")
-    columns = columns if isinstance(columns, list | tuple) else None  # else declarations
+    columns = columns if isinstance(columns, list | tuple) else None  # None: declarations
     if columns and len(columns) != len(header):
         raise DataError(
             f"{where}: dataset.columns names {len(columns)} columns, the file has {len(header)}."
@@ -238,7 +238,7 @@ def column_names(header: Sequence[Any], cfg: Mapping[str, Any], where: str) -> l
         require_few(len(header), where)
         return [f"x{k + 1}" for k in range(len(header))]
     words = ["" if name is None else str(name).strip() for name in columns or header]
-    # A column without a name is called as pandas calls it.
+    # A column without a name gets the name that pandas uses.
     names = [word or f"Unnamed: {k}" for k, word in enumerate(words)]
     cure = (
         "Rename one in the file, or give all columns a name in dataset.columns. If the header has "
@@ -289,7 +289,7 @@ def _separator(lines: list[str]) -> str | None:
     """
     best, most = ",", 1
     for separator in SEPARATORS:
-        with contextlib.suppress(csv.Error):  # a cell is so long that the separator is another
+        with contextlib.suppress(csv.Error):  # a very long cell: it is not the separator
             counts = {len(row) for row in _cells(lines, separator)}
             if len(counts) == 1 and max(counts) > most:
                 best, most = separator, max(counts)
@@ -324,7 +324,7 @@ def _text(
         first = list(itertools.islice(rows, SNIFFED_LINES))
     if not header:
         raise DataError(f"{content.name}: the file is empty.")
-    if first and len(first[0]) > len(header):  # pandas cuts all rows then
+    if first and len(first[0]) > len(header):  # pandas would cut all rows
         problem = "the first row has more cells than the header"
         raise DataError(f"{content.name}: {different_lengths(problem)}")
     if n_headers:
@@ -352,14 +352,14 @@ def _text(
             for frame in chunks:
                 yield frame
                 n_read += 1
-    except ValueError:  # a cell is no plain number: it is read as text, and named if it is none
+    except ValueError:  # a cell is not a plain number: read the column as text
         if not numbers:
             raise
         yield from itertools.islice(_text(content, cfg, (), only), n_read, None)
 
 
 def precision() -> dict[str, Any]:
-    """Return pandas options: its fastest parser rounds correctly from 3.1 on."""
+    """Return the options of pandas' fastest parser that rounds correctly."""
     import pandas as pd
 
     version = tuple(int(part) for part in pd.__version__.split(".")[:2])
@@ -383,9 +383,9 @@ def _require_names(header: Sequence[str], decimal: str, where: str) -> None:
 
 
 def _joined(headers: Sequence[Sequence[str]]) -> list[str]:
-    """Join rows of headers by column, ``mass`` above ``kg`` as "mass kg".
+    """Join rows of headers by column: ``mass`` above ``kg`` is "mass kg".
 
-    A blank in all rows but the last stands for the cell before it, as merged cells are written.
+    An empty cell repeats the cell to its left, as in merged cells, except in the last row.
     """
     rows = [[cell.strip() for cell in row] for row in headers]
     for row in rows[:-1]:
@@ -439,7 +439,7 @@ def _feather(content: FileContent, cfg: Mapping[str, Any]) -> Iterator[pd.DataFr
 def _of_batches(
     batches: Iterator[Any], schema: Any, cfg: Mapping[str, Any], where: str
 ) -> Iterator[pd.DataFrame]:
-    # An index of a frame that somebody wrote is a column like others if it has a name.
+    # The index of a written frame is a column if it has a name.
     columns = [name for name in schema.names if not re.fullmatch(r"__index_level_\d+__", name)]
     names = column_names(columns, cfg, where)
     for batch in batches:
@@ -469,7 +469,7 @@ def _json(content: FileContent, cfg: Mapping[str, Any]) -> Iterator[pd.DataFrame
 
 
 def _json_rows(content: FileContent, cfg: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a file that holds one in each line, or in a .json file a whole table."""
+    """Yield the rows of a file with one row per line, or with a whole table in a .json file."""
     with content.open_lines(cfg.get("encoding") or "utf-8") as file:
         lines: Iterable[str] = file
         if content.name.lower().endswith(".json"):
@@ -558,7 +558,7 @@ _EXTENT = re.compile(rb'<dimension ref="[A-Z]+\d+:([A-Z]{1,3})(\d{1,7})"')
 
 def _require_small_sheets(file: IO[bytes], where: str) -> None:
     """Raise DataError for a sheet too large for memory, as with one cell far from the others."""
-    if not zipfile.is_zipfile(file):  # .xls, whose sheets are small
+    if not zipfile.is_zipfile(file):  # .xls: its sheets are small
         return
     with zipfile.ZipFile(file) as archive:
         for part in archive.infolist():
@@ -595,7 +595,10 @@ def _zip(content: FileContent, cfg: Mapping[str, Any]) -> Iterator[pd.DataFrame]
 
 
 def _check_digest(data: bytes, digest: str | None, what: str) -> None:
-    """``digest``: sha256:HEX, git:HEX (the id of a git blob), or None for any content."""
+    """Raise DataError if the data have another digest.
+
+    ``digest`` is sha256:HEX, git:HEX (the id of a git blob), or None for any content.
+    """
     kind, _, wanted = (digest or "").partition(":")
     actual = hashlib.sha256(data)
     if kind == "git":
@@ -621,7 +624,7 @@ def _mat(content: FileContent, cfg: Mapping[str, Any]) -> Iterator[pd.DataFrame]
         raise DataError(f"{content.name}: no array {' and '.join(sorted(missing))}, but {there}.")
     values = np.atleast_2d(arrays[array or "X"]).astype(np.float64)
     y = None if array else arrays["y"].ravel().astype(np.float64)
-    if y is not None and values.shape[1] == len(y):  # one column a sample
+    if y is not None and values.shape[1] == len(y):  # one column per sample
         values = values.T
     frame = pd.DataFrame(values, columns=[f"x{k + 1}" for k in range(values.shape[1])])
     yield frame if y is None else frame.assign(y=y)

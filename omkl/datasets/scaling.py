@@ -1,8 +1,8 @@
 """Standardise the columns and the targets of a stream online.
 
 Rows are learned one by one, so results do not depend on the split into blocks. A single number has
-a bounded influence on location and scale (``omkl.core.robust_moments``). Columns are not clipped:
-numbers far out are marked.
+a bounded influence on location and scale (``omkl.core.robust_moments``). Columns are not clipped,
+but outlying numbers are marked.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from omkl.core.robust_moments import FAR, MOMENTS, in_units
 from omkl.datasets.columns import N_LEVELS
 
 ONE_SLOT = np.zeros(1, dtype=np.int64)  # the slot of a stream without series
-ONE_ROW = np.array([0, 2])  # and the one behind it
+ONE_ROW = np.array([0, 2])  # start of its rows, and their end
 _follow_targets = specialise_on_first_call(robust_moments.follow_targets)
 
 
 class Standardised(NamedTuple):
     """Standardised numbers, in two arrays of one shape.
 
-    z      (number - location) / scale; 0 for a missing value, and as long as the scale is 0
-    far    bool, whether each number is far out, as counted by ``Moments.shares_beyond``
+    z      (number - location) / scale; 0 for a missing value, and while the scale is 0
+    far    bool, whether each number is beyond ``FAR`` scales, as in ``Moments.shares_beyond``
     """
 
     z: np.ndarray
@@ -55,11 +55,11 @@ class Moments:
 
     def __init__(self, n_columns: int) -> None:
         self._state = robust_moments.no_moments(n_columns)
-        self._ahead = self._state.copy()  # with a row that is looked at and not taken in
+        self._ahead = self._state.copy()  # the state after a row that is not learned yet
 
     @property
     def scale(self) -> np.ndarray:
-        """Present scale (C,) of each column; 0 as long as all its numbers are equal."""
+        """Current scale (C,) of each column; 0 while all its numbers are equal."""
         return robust_moments.scales(self._state)
 
     @property
@@ -127,7 +127,7 @@ class Moments:
         return snapshot.copies(self.state)
 
     def restore(self, kept: Mapping[str, np.ndarray]) -> None:
-        """Go on where ``arrays`` were taken; ``snapshot.Mismatch`` if they do not fit."""
+        """Continue from ``arrays``. Raises ``snapshot.Mismatch`` if they do not fit."""
         snapshot.restore_arrays(self.state, kept)
 
 
@@ -177,9 +177,9 @@ class TargetUnits(NamedTuple):
     def scaled(self, y: float, soft: bool) -> float:
         """Return (y - centre) / unit, clipped to +- sqrt(n_known), and ``softened`` if ``soft``.
 
-        A number of n_known + 1 numbers is never more than sqrt(n_known) standard deviations from
-        their mean. Clipping at this limit gives 0 for the first target. If all known targets are
-        equal and y differs from them, the result is the limit.
+        Among n_known + 1 numbers, none is more than sqrt(n_known) standard deviations from their
+        mean. So the first target becomes 0. If all known targets are equal and y differs, the
+        result is the limit.
         """
         scaled = in_units(y - self.centre, self.unit, math.sqrt(self.n_known))
         return robust_moments.softened(scaled) if soft else scaled
@@ -221,7 +221,7 @@ class TargetScaler:
         self.n_lags, self.scaled = n_lags, scaled
         self._moments = robust_moments.no_moments(1)[None]
         self._last = np.full((1, n_lags), np.nan)  # the oldest first
-        self._one, self._of_one = np.full(2, np.nan), np.empty((4, 2))  # of ``take_one``
+        self._one, self._of_one = np.full(2, np.nan), np.empty((4, 2))  # scratch of ``take_one``
         self.take(np.empty(0))
 
     def take(self, y: np.ndarray) -> KnownTargets:
@@ -237,7 +237,7 @@ class TargetScaler:
         self._follow(ONE_ROW, self._one, np.empty((2, self.n_lags)), self._of_one)
 
     def _follow(self, rows: np.ndarray, y: np.ndarray, lags: np.ndarray, out: np.ndarray) -> None:
-        """Learn all targets y except the last, which is NaN. Set ``now`` and ``lags`` for it."""
+        """Learn all targets y except the last one, which is NaN, and set ``now`` and ``lags``."""
         _follow_targets(rows, ONE_SLOT, self._moments, self._last, self.scaled, y, lags, 0, out)
         _, centre, unit, n_known = out[:, -1].tolist()
         self.now, self.lags = TargetUnits(n_known, centre, unit), lags[-1]
@@ -247,7 +247,7 @@ class TargetScaler:
         return snapshot.copies(self._state)
 
     def restore(self, kept: Mapping[str, np.ndarray]) -> None:
-        """Go on where ``arrays`` were taken; ``snapshot.Mismatch`` if they do not fit."""
+        """Continue from ``arrays``. Raises ``snapshot.Mismatch`` if they do not fit."""
         snapshot.restore_arrays(self._state, kept)
         self.take(np.empty(0))
 

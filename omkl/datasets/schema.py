@@ -11,7 +11,9 @@ from omkl.datasets.base import MOST_DELAY, NAME, DataError, is_name, is_relative
 from omkl.utils.constraints import is_number, is_text, is_whole, is_writable
 from omkl.utils.sections import Accepted, Content, Model, Section, read
 
-MOST_COORDINATES = 20_000  # of all centres of a synthetic stream: the calibration takes seconds
+MOST_COORDINATES = (
+    20_000  # coordinates of all centres of a synthetic stream, whose calibration takes seconds
+)
 MOST_LAGS = 1_000  # each is a column of all rows that are read at a time
 Task = Literal["regression", "classification"]
 Whole = Annotated[int, Field(ge=1)]
@@ -127,7 +129,7 @@ class Published(Section):
 class Spectrum(Section):
     """A kernel that has a spectrum."""
 
-    # As core.kernels has them, which imports the compiler: ``--help`` must not.
+    # Copied from core.kernels, which imports the compiler: ``--help`` must not import it.
     family: Literal["gaussian", "laplacian", "cauchy", "matern32", "matern52"]
     bandwidth: Annotated[float, Field(ge=1e-100, le=1e100)]
 
@@ -213,14 +215,14 @@ class Dataset(Section):
     rows: Whole | None = None
     federated: Published | None = None
     sha256: Annotated[Any, Accepted(is_text, "64 hex digits")] = None
-    # A synthetic stream, of which ``Synthetic`` says more.
+    # Settings of a synthetic stream, see ``Synthetic``.
     n_centres: Any = None
     noise: Any = None
     seed: Any = None
     kernel: Any = None
     kernel_after: Any = None
     change_at: Any = None
-    # What describes it, and changes no number.
+    # Descriptions, which change no number.
     title: Any = None
     notes: Any = None
     licence: Any = None

@@ -60,8 +60,8 @@ from omkl.datasets.scaling import LateMoments, Moments, TargetScaler, softened
 if TYPE_CHECKING:
     from omkl.datasets.columns import Column
 
-HEAVY = 0.005  # of a column beyond 4 deviations is told: a normal one has 6e-5, a Laplace 0.0035
-HUGE = 1e150  # squares of larger numbers overflow, or their sums do
+HEAVY = 0.005  # share beyond 4 deviations that is reported; 6e-5 if normal, 0.0035 if Laplace
+HUGE = 1e150  # squares of larger numbers, or their sums, overflow
 
 
 class Options(NamedTuple):
@@ -347,11 +347,11 @@ class Stream:
             )
 
     def _limited(self) -> Iterator[Chunk]:
-        """Yield the rows as read up to the limit. With a horizon targets come from later rows."""
+        """Yield the rows up to the limit. With a horizon, take their targets from later rows."""
         return ahead(self._read(), self.horizon, self.known_ahead) if self.horizon else self._read()
 
     def _read(self) -> Iterator[Chunk]:
-        """Yield the rows as read, up to the limit."""
+        """Yield the rows of the source, up to the limit."""
         left = self._limit
         blank = np.zeros(len(self._source.inputs), dtype=np.int64)
         order = Order()
@@ -417,7 +417,7 @@ class Stream:
     def _streamed(self) -> Iterator[Chunk]:
         """Yield all rows, scaled and with lags."""
         d = len(self._source.inputs)
-        moments, late = Moments(d), LateMoments(d, self.target_delay)  # passes may run side by side
+        moments, late = Moments(d), LateMoments(d, self.target_delay)  # passes may be parallel
         self.moments, self.late_moments, labels = moments, late, _Labels(self)
         for chunk in self._limited():
             yield labels.added(self._with_scaled_inputs(chunk, moments, late))
@@ -445,13 +445,13 @@ class Stream:
 
 
 class _Labels:
-    """Targets of one pass over a stream that are known so far."""
+    """Known targets in one pass over a stream."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
         self._history = TargetScaler(stream.n_lags, stream.scaling == "columns")
         self._waiting = np.full(stream.target_delay, np.nan)
-        self._n = self._n_read = 0  # rows with a label, and all
+        self._n = self._n_read = 0  # rows with a target, and all rows
 
     def added(self, chunk: Chunk) -> Chunk:
         """Return the next rows with targets in the units of the stream, and with lags.

@@ -7,10 +7,10 @@ x is uniform in the cube [-1, 1]^d / sqrt(d), so ||x|| <= 1, and
 
 with coefficients a_m ~ N(0, 1) and centres c_m distributed as x. ``low`` and ``high`` are
 the extremes of f over a calibration sample, so the noise-free target is in [0, 1] up to
-rare exceptions. From round ``change_at`` on, f is another draw, of ``kernel_after``.
-In classification the label is +1 where y_t is above the median of f over that sample, -1 else.
+rare exceptions. From round ``change_at`` on, f is a new draw with the kernel ``kernel_after``.
+In classification the target is +1 if y_t is above the median of f over the sample, else -1.
 
-Rows come in chunks, each from a seed of its own: any number of rows needs the same memory.
+Each chunk of rows has its own seed, so any number of rows needs the same memory.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class SyntheticSource:
             x = self._points(rng, CHUNK_ROWS)
             noise = rng.standard_normal(CHUNK_ROWS)
             n = min(CHUNK_ROWS, self.n_rows - start)
-            # The round that is the first of the new function, counted in this chunk.
+            # Index in this chunk of the first round with the new function.
             change = n if self.change_at is None else min(max(self.change_at - 1 - start, 0), n)
             truth = np.empty(n)
             truth[:change] = _normalised(self._before, x[:change])
@@ -103,7 +103,7 @@ class SyntheticSource:
                 yield Chunk(x[:n], y, rows, truth=truth)
 
     def _generator(self, *key: int) -> np.random.Generator:
-        # A root of its own: random features of the same seed must not be the function's centres.
+        # A separate root: random features of the same seed must differ from the function's centres.
         root = [self._seed, crc32(b"synthetic stream")]
         return np.random.default_rng(np.random.SeedSequence(root, spawn_key=key))
 

@@ -38,15 +38,15 @@ if TYPE_CHECKING:
 
 
 MOST_CLASSES = 100
-ALL_LABELS = "all"  # of dataset.labels: however many classes there are
-MOST_COUNTED = 100_000  # different values of a target that holds no classes
+ALL_LABELS = "all"  # value of dataset.labels for any number of classes
+MOST_COUNTED = 100_000  # with more different values a target has no classes
 
 
 class Table(Protocol):
     """Chosen columns of a file, which can be read several times."""
 
-    names: tuple[str, ...]  # the target's last
-    columns: Sequence[Column]  # what became of them
+    names: tuple[str, ...]  # the target's name is last
+    columns: Sequence[Column]  # their encodings
     row_count: RowCount | None
 
     @property
@@ -260,7 +260,7 @@ def inputs_in(
     whole_series: bool = False,
     new_words: dict[str, Counter[str]] | None = None,
 ) -> Iterator[Piece]:
-    """Yield the rows of a file in chunks. Their values are the inputs (n, d) of a model.
+    """Yield the rows of a file in chunks, with the inputs (n, d) of a model as values.
 
     Parameters
     ----------
@@ -379,10 +379,10 @@ class TableSource:
     ``missing`` decides the treatment of missing values:
 
     error   a missing value is an error that names its row and column
-    drop    rows with a missing value are left out
-    mean    a missing input is replaced by the mean of its column over the whole file, later rows
-            included. With ``causal`` it stays NaN, and the scaling of the stream replaces it. A
-            missing target stays NaN, unless ``fills_target`` is True as in the published
+    drop    rows with a missing value are removed
+    mean    a missing input is replaced by the mean of its column over the whole file, including
+            later rows. With ``causal`` it stays NaN, and the scaling of the stream replaces it. A
+            missing target stays NaN, unless ``fills_target`` is True, as in the published
             experiments
     """
 
@@ -408,7 +408,7 @@ class TableSource:
         self._where = where
         self._missing = missing
         self._means: np.ndarray | None = None
-        self.filled: np.ndarray | None = None  # (d,) cells that a mean of the whole file fills
+        self.filled: np.ndarray | None = None  # (d,) cells filled by the mean of the whole file
         if missing == "mean" and not causal:
             self._means = self._whole_means(fills_target)
 
@@ -440,7 +440,7 @@ class TableSource:
         total, count, n = np.zeros(width), np.zeros(width), 0
         for values, *_ in map(self._finite, self._table.raw()):
             blank = np.isnan(values)
-            with np.errstate(over="ignore"):  # an infinite mean is refused as a cell of its own
+            with np.errstate(over="ignore"):  # an infinite mean is refused like an infinite cell
                 total += np.where(blank, 0.0, values).sum(axis=0)
             count += (~blank).sum(axis=0)
             n += len(values)
