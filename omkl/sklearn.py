@@ -122,7 +122,7 @@ class _Online(LearnerParameters, BaseEstimator):
         return X, check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
 
     def _begin(self, X: Any, y: Any) -> None:
-        """Take the encodings of columns from the first data frame."""
+        """Decide the encodings of columns from the first data frame."""
         self.columns_, self.new_categories_, self._table = [], {}, None
         if is_frame(X) and not self._has_series:
             names = [str(name) for name in X.columns]
@@ -171,7 +171,7 @@ class _Online(LearnerParameters, BaseEstimator):
             self.learner_.partial_fit(X[rounds[part]], y[rounds[part]])
 
     def _predicted(self, X: Any) -> Iterator[np.ndarray]:
-        """Return the rows to predict, block by block."""
+        """Yield the predictions of the rows, block by block."""
         check_is_fitted(self, "learner_")
         X = self._rows(X)
         if self._has_series:
@@ -179,7 +179,7 @@ class _Online(LearnerParameters, BaseEstimator):
         return (X[part] for part in gen_batches(len(X), ROWS))
 
     def _rounds(self, X: np.ndarray, sample_weight: Any, fresh: bool) -> np.ndarray:
-        """Return the indices of rows to learn, each as often as its weight says."""
+        """Return the indices of rows to learn; a row of weight w occurs w times."""
         before = 0.0 if fresh else self.weight_
         if sample_weight is None:
             self.weight_ = before + len(X)
@@ -275,7 +275,7 @@ class OnlineMKLRegressor(RegressorMixin, RegressorParameters, _Online):
         return self._learn(X, y, sample_weight, fresh=True, fit=True)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Continue with further rows, as ``fit``; any split into calls gives the same bits.
+        """Learn further rows. The split into calls does not change the result.
 
         Parameters
         ----------
@@ -356,7 +356,7 @@ class PanelMKLRegressor(RegressorMixin, PanelParameters, BaseEstimator):
         return self.partial_fit(X, y, series)
 
     def partial_fit(self, X: Any, y: Any, series: Any = None) -> Self:
-        """Continue with rows of any series; any split into calls gives the same bits.
+        """Learn further rows of any series. The split into calls does not change the result.
 
         Parameters
         ----------
@@ -445,14 +445,14 @@ class OnlineMKLClassifier(ClassifierMixin, _Online):
         return self._learn(X, y, None, sample_weight, fresh=True, fit=True)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Continue with further rows, as ``fit``; any split into calls gives the same bits.
+        """Learn further rows. The split into calls does not change the result.
 
         Parameters
         ----------
         X, y, sample_weight
             As of ``fit``.
         classes
-            All classes. The first call needs them, because some may come later.
+            All classes. The first call needs them, because some may occur later.
         """
         fresh = not hasattr(self, "learner_")
         if fresh and classes is None:

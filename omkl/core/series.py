@@ -180,7 +180,15 @@ def _targets(
 
 
 def learn_targets(series: Series, slots: np.ndarray, y: np.ndarray) -> None:
-    """Learn the targets y (n,) of rows of the series ``slots`` (n,)."""
+    """Learn the targets of rows.
+
+    Parameters
+    ----------
+    series
+        State, updated in place.
+    slots, y
+        Slot of the series of each row (n,), and targets (n,).
+    """
     _learn(series.numbers, series.ring, series.relative, slots, y)
 
 

@@ -67,9 +67,9 @@ class AdaptiveIntervals:
         trace
             Predictions (n,), and whether each target was requested. Other targets are ignored.
         y
-            (n,) targets, NaN where unknown.
+            (n,) targets, NaN if unknown.
         far
-            (n,) bool, whether each row is far out.
+            (n,) bool, whether each row has an input far outside its usual range.
 
         Returns
         -------
@@ -154,9 +154,9 @@ class AdaptiveIntervals:
 
 # --- Widths that depend on the row ----------------------------------------------------------------
 
-N_GROUPS = 4  # groups of rows by their expected error, each with scores of its own
+N_GROUPS = 4  # groups of rows by their expected error, each with its own scores
 WARM_UP = 200  # errors before learned widths may be used
-FADING = 1.0 - 1.0 / 1000.0  # of interval scores, per row
+FADING = 1.0 - 1.0 / 1000.0  # fading of interval scores per row
 OFFSET = 0.001  # mean errors that are added to an error, so that its logarithm is finite
 RANGE = (-7.0, 4.0)  # logarithms of the least and largest expected error, in mean errors
 

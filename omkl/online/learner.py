@@ -78,7 +78,7 @@ SERIES_CURE = (
     'give the learner a column, omkl.learner("auto", series="shop"), and each row a series'
 )
 LARGEST = 1e150  # largest input that is scaled: its square is finite
-REPLAYED = 1000  # last rows, which a learner of a new class learns again
+REPLAYED = 1000  # last rows, which are learned again after a new class
 LEARNED = "recent.learned"  # their array in a file: inputs, and the place of the class
 LEAST_WEIGHT = 0.001  # of the experts that ``experts`` lists
 
@@ -222,7 +222,7 @@ class OnlineLearner:
         return TargetSeries(make, d, self.settings.seasons, n_slots, intervals)
 
     def _settle(self) -> None:
-        """Remove parts that are no longer needed, also from the predictions that await targets."""
+        """Remove parts that are no longer needed, also from stored predictions."""
         if self._targets[0].drops_widths():
             self._recent.forget_widths()
 
@@ -482,7 +482,7 @@ class OnlineLearner:
     def _fit_new_classes(
         self, rows: np.ndarray, labels: np.ndarray, added: Sequence[Any]
     ) -> Predictions:
-        """Do ``partial_fit`` for numeric rows (n, d) and places of classes.
+        """Do ``partial_fit`` for numeric rows (n, d) and the indices of their classes.
 
         Each new class in ``added`` is added at its first row.
         """
@@ -549,12 +549,12 @@ class OnlineLearner:
         return self._predictions_in_unit(found)
 
     def _remember(self, rows: np.ndarray, labels: np.ndarray) -> None:
-        """Store the last rows (n, d) with a known class. ``_add_class`` learns them again."""
+        """Store the last rows (n, d) with a known class, which ``_add_class`` learns again."""
         known = np.flatnonzero(~np.isnan(labels))[-REPLAYED:]
         self._learned.extend(np.column_stack([rows[known], self._places(labels[known])]))
 
     def _places(self, labels: Any) -> Any:
-        """Return the place in ``classes`` of each code. Codes of two classes are -1 and 1."""
+        """Return the index in ``classes`` of each code. Codes of two classes are -1 and 1."""
         return (labels + 1.0) / 2.0 if len(self.classes) == 2 else labels
 
     def _add_class(self, name: Any) -> None:
@@ -1030,7 +1030,7 @@ class OnlineLearner:
         return self._in_unit(y_hat), whole
 
     def _looking_at(self, rows: Any) -> OnlineLearner:
-        """Return the learner. Before the first row return a copy with the inputs of ``rows``."""
+        """Return this learner, or before the first row a copy with the inputs of ``rows``."""
         if not self._open:
             return self
         look = copy.copy(self)
@@ -1074,7 +1074,7 @@ class OnlineLearner:
             else:
                 is_far = True in found.far.tolist()
                 x = x if self.algorithm.standardises else found.z
-        elif not abs(x).max() <= LARGEST:  # true for NaN as well
+        elif not abs(x).max() <= LARGEST:  # NaN too
             self._checked(x[None, :])
         return x, is_far
 

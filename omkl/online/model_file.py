@@ -4,18 +4,18 @@ Reading executes nothing: arrays are read without pickle, and the algorithm is l
 The checksums of the archive detect damage, not forgery. ``core.snapshot`` checks shapes, types and
 ranges of all arrays. Derived arrays are not in the file.
 
-Arrays are packed (deflate), so unused zeros take little space. Drawn frequencies are written,
+Arrays are compressed (deflate), so unused zeros take little space. Drawn frequencies are written,
 because other sources or another machine may draw different ones. A file unpacks to at most
-``MOST_UNPACKED`` bytes, or to its own size: a larger learner is stored without packing.
+``MOST_UNPACKED`` bytes, or to its own size: a larger learner is stored uncompressed.
 
-    settings   JSON: format, omkl, code (fingerprint of its sources), learner (the settings)
+    settings   JSON: format, omkl, code (digest of its sources), learner (the settings)
     recent.rows, recent.predictions, recent.series   rows that await their targets, their
                predictions, and their series (JSON)
-    recent.learned   last rows of a classification, with the place of the class
+    recent.learned   last rows of a classification, with the index of the class
     series, t, slots.NAME, scaler.NAME   of a panel: names of series (JSON), and arrays by series
     learner.K.NAME, labels.NAME, interval.NAME, widths.NAME   parts of a target, see
                ``OnlineLearner.arrays``. With several targets these names begin with output.M, and
-               arrays equal to those of output.0 are left out
+               arrays equal to those of output.0 are omitted
     columns.NAME, series.NAME, names   moments of the inputs; units of series, and names of the
                series (JSON)
 """
@@ -44,11 +44,11 @@ MOST_UNPACKED, MOST_HEADER = 2**28, 2**10  # bytes of all arrays, and of the hea
 
 
 class ModelError(ValueError):
-    """A file contains no usable learner. The message names the file and the reason."""
+    """Error: a file contains no usable learner. The message names the file and the reason."""
 
 
 class Model(NamedTuple):
-    """Content of a model file; ``code`` is the fingerprint of the sources that wrote it."""
+    """Content of a model file. ``code`` is the digest of the sources that wrote it."""
 
     settings: LearnerSettings
     arrays: dict[str, np.ndarray]

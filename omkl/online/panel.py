@@ -1,8 +1,8 @@
 """One learner per series of a stream, for devices or shops. Use ``omkl.panel`` to make a panel.
 
 Every series begins as a copy of the same ``OnlineLearner`` and learns from its own rows. Its
-predictions equal those of a separate ``OnlineLearner`` to the last bit. All series share the random
-frequencies. The state of a series is a row of arrays (``omkl.core.panel``).
+predictions equal those of a separate ``OnlineLearner``, to the last bit. All series share the
+random frequencies. The state of a series is a row of arrays (``omkl.core.panel``).
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Scaler(NamedTuple):
 
 
 class State(NamedTuple):
-    """All arrays of a panel. All series share ``columns`` and ``interval``, None if unused."""
+    """All arrays of a panel. ``columns`` and ``interval`` belong to all series, None if unused."""
 
     t: COUNTS
     slots: Slots
@@ -341,7 +341,15 @@ class Panel:
         return pd.Series(self.predict(X, series), index=index, name="y_hat")
 
     def learn_many(self, X: Any, y: Any, series: Any = None) -> None:
-        """Call ``partial_fit``, by River's name."""
+        """Call ``partial_fit``, under River's name.
+
+        Parameters
+        ----------
+        X, y
+            Rows (n, d), and targets (n,).
+        series
+            Series (n,) of each row; None: the column of X that the attribute ``series`` names.
+        """
         self.partial_fit(X, y, series)
 
     def predict_one(self, x: Any, series: SeriesName | None = None) -> float:
@@ -352,7 +360,15 @@ class Panel:
         return float(self.predict([with_names(x)], None if series is None else [series])[0])
 
     def learn_one(self, x: Any, y: Any, series: SeriesName | None = None) -> None:
-        """Learn the target y of the row x (d,). A row with y None is not learned."""
+        """Learn the target of a row.
+
+        Parameters
+        ----------
+        x, y
+            Row (d,) and its target. A row with y None is not learned.
+        series
+            Series of the row; None: the column that the attribute ``series`` names.
+        """
         self.partial_fit([with_names(x)], [y], None if series is None else [series])
 
     def _rows(self, X: Any) -> np.ndarray:

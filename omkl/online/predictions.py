@@ -35,13 +35,13 @@ class TargetTransform(NamedTuple):
         return found
 
     def inverse(self, z: Any) -> Any:
-        """Return targets or ends of intervals in the unit of y."""
+        """Transform predictions or ends of intervals back to the unit of the targets."""
         if not self.power:
             return np.exp(z)
         return np.maximum(0.0, 1.0 + self.power * np.asarray(z)) ** (1.0 / self.power)
 
     def spread(self, z: Any, spread: Any) -> Any:
-        """Return the standard deviation in the unit of y, to the first order in ``spread``."""
+        """Transform a standard deviation back to the unit of the targets, to the first order."""
         return spread * self.inverse(z) ** (1.0 - self.power)
 
 
@@ -68,13 +68,13 @@ def joined(parts: Sequence[Predictions]) -> Predictions:
 
 
 class RowPrediction(NamedTuple):
-    """Prediction of one row, with the inputs that learning needs when the target comes.
+    """Prediction of one row, with the numbers that learning needs when the target arrives.
 
     y_hat    a number, or scores (K,) of classes
     asked    whether the target is requested
     spread   expected standard deviation of the target
     low, high   ends of the interval
-    far      whether the row is far out
+    far      whether the row has an outlying input
     scored   whether intervals learn from the error of this prediction
     past     past targets that the prediction used: lags, and the context of each core learner
     width    fields of ``intervals.Width``; () without learned widths

@@ -1,7 +1,8 @@
 """Check the settings of a learner that is called from Python.
 
-Settings and learned state define a learner, so a file can hold it. A ``Specification`` holds what
-the algorithm needs besides its inputs and its seed: parameters, a dictionary and D.
+A learner is defined by its settings and its learned state, so that it can be saved in a file. A
+``Specification`` is the part of the settings without inputs and seed: algorithm, parameters,
+dictionary and D.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ from omkl.utils.wording import few
 SCALINGS = ("columns", "none")
 MOST_CLASSES = MOST_OUTPUTS = 10_000
 DATE = "date"
-SERIES_ALGORITHM = "auto"  # the only one that learns many series together
+SERIES_ALGORITHM = "auto"  # the only algorithm that learns many series together
 SHORTEST, LONGEST, MOST_SEASONS = 2, 10_000, 4  # seasons that can be given
-MOST_PENDING = 1000  # default of the predictions remembered until their targets come
+MOST_PENDING = 1000  # default number of predictions remembered until their targets arrive
 
 
 class Numbers(NamedTuple):
-    """Settings of a learner that are whole numbers. The horizon is 1 if it is not given."""
+    """Settings of a learner that are whole numbers. A missing horizon is 1."""
 
     D: COUNT
     seed: COUNT_OR_ZERO

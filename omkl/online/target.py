@@ -20,7 +20,7 @@ from omkl.online.series import TargetSeries
 
 
 class TargetLearner:
-    """Core learners of one target, its units, its intervals, and the units of its series.
+    """Learner of one target: core learners, units of the target and its series, and intervals.
 
     Parameters
     ----------
@@ -28,8 +28,6 @@ class TargetLearner:
         One core learner, or one per class against the rest.
     scaler
         Past values of the target, and its units.
-    levels
-        Mean target of each level of text columns; None if the learner does not read levels.
     intervals
         Intervals of one width; None if the learner has no intervals.
     widths
@@ -96,7 +94,7 @@ class TargetLearner:
     def input_row(self, z: np.ndarray, past: np.ndarray | None = None) -> np.ndarray:
         """Return a row z (d + lags,) as core learners read it, with the numbers of ``_inputs``.
 
-        ``past`` are the numbers of past targets that the row is read with; None: the latest.
+        ``lags`` are the past targets of the row; None: the latest.
         """
         past = self._past(z) if past is None else past
         lags, of_levels = past[: self.scaler.n_lags], past[self.scaler.n_lags :]
@@ -178,7 +176,7 @@ class TargetLearner:
         far: np.ndarray,
         slots: np.ndarray,
     ) -> Ends:
-        """Return the intervals and standard deviations of the predictions ``predict`` of rows Z."""
+        """Return the intervals and standard deviations for the predictions y_hat of the rows Z."""
         half = np.full(len(far), np.nan)
         if self.intervals:
             half = self.intervals.half_widths(far)
@@ -287,7 +285,7 @@ class TargetLearner:
         return found
 
     def restore(self, kept: Mapping[str, np.ndarray]) -> None:
-        """Restore ``arrays``, but for those of series. Raises ``snapshot.Mismatch``."""
+        """Restore ``arrays``, except those of series. Raises Mismatch if they do not fit."""
         for k, learner in enumerate(self.learners):
             snapshot.restore(learner, below(f"learner.{k}.", kept))
         self.scaler.restore(below("labels.", kept))
