@@ -61,6 +61,7 @@ YOUNG = 20.0  # numbers; the deviation of fewer is uncertain
 RECENT, LONGER = 10.0, 100.0  # memories, in rows, of the two shares of outside numbers
 LEAVES, RETURNS, CALM = 0.5, 0.2, 0.25  # shares: switch to away, switch back, restart away
 LONG = 5000.0  # rows after which away becomes home
+NO_SHARE = 1e-19  # less than half the last digit of 1 / LONGER
 SHIFT, RATIO = 3.0, 10.0  # shift and ratio of units that renew frozen ones
 
 # Indices of a column's numbers.
@@ -183,7 +184,7 @@ def _add(state, k, at, x):
 def _add_bounded(state, k, at, x, least):
     """Add x to the estimate ``at``, clipped to a distance of c_n s or, if larger, ``least``."""
     s = deviation_of(state, k, at)
-    if s > 0.0:
+    if s > 0.0 and abs(x - state[k, at + MEAN]) > FAR * s:  # never clipped nearer: c_n > FAR
         most = max(_limit_of(state[k, at]) * s, least)
         x = _within(x, state[k, at + MEAN], most)
     _add(state, k, at, x)
@@ -238,16 +239,26 @@ def take_number(state, k, x, moves):
 
 
 @inlined
+def _share(share, is_outside, memory):
+    """Return the share of outside numbers after a number, with this memory in rows."""
+    if is_outside:
+        return share + (1.0 - share) / memory
+    # Smaller shares are lost in the next sum, and soon subnormal: the processor is slow with them.
+    return share - share / memory if share > NO_SHARE else 0.0
+
+
+@inlined
 def _follow(state, k, x, is_outside):
     """Add x to AWAY, and decide whether HOME or AWAY is in use."""
     if is_outside and state[k, OUTSIDE] < CALM and state[k, IS_AWAY] == 0.0:
         state[k, AWAY] = 0.0
         state[k, AWAY + MEAN] = 0.0
         state[k, AWAY + SQUARES] = 0.0
-    outside = 1.0 if is_outside else 0.0
-    state[k, OUTSIDE] += (outside - state[k, OUTSIDE]) / RECENT
-    state[k, OUTSIDE_LONG] += (outside - state[k, OUTSIDE_LONG]) / LONGER
-    if state[k, AWAY] > 0.0 or is_outside:
+    state[k, OUTSIDE] = _share(state[k, OUTSIDE], is_outside, RECENT)
+    state[k, OUTSIDE_LONG] = _share(state[k, OUTSIDE_LONG], is_outside, LONGER)
+    # Below CALM, AWAY restarts at the next number outside: what it has is never read.
+    is_read = state[k, IS_AWAY] > 0.0 or state[k, OUTSIDE] >= CALM
+    if is_outside or (is_read and state[k, AWAY] > 0.0):
         _add_bounded(state, k, AWAY, x, 0.0)
         _freeze(state, k, AWAY, FROZEN_AWAY)
     if state[k, IS_AWAY] == 0.0:
@@ -284,7 +295,9 @@ def centre_of(state, k):
 @inlined
 def scale_of(state, k):
     """Return the scale s of column k, from the estimate in use; 0 if all its numbers are equal."""
-    return deviation_of(state, k, AWAY if state[k, IS_AWAY] > 0.0 else HOME)
+    if state[k, IS_AWAY] > 0.0:
+        return deviation_of(state, k, AWAY)
+    return deviation_of(state, k, HOME)  # which the compiler finds in ``_freeze``
 
 
 @inlined

@@ -264,8 +264,7 @@ def largest_norm(X: np.ndarray) -> float:
     """Return the largest norm of the rows of X (n, d), even if its square overflows."""
     with np.errstate(over="ignore"):
         found = float(np.linalg.norm(X, axis=1).max(initial=0.0))
-    scale = float(np.abs(X).max(initial=0.0))
-    if 0.0 < found < np.inf or scale == 0.0:
+    if 0.0 < found < np.inf or not (scale := float(np.abs(X).max(initial=0.0))):
         return found
     return scale * float(np.linalg.norm(X / scale, axis=1).max())
 
@@ -729,7 +728,8 @@ class Baselines:
         """Learn a block, and return the squared errors (B, n); 0 for rows that do not count."""
         X, y, scored, series, ahead = rounds
         # Rows without a target are also delayed, and in a panel inputs are scaled by them, too.
-        rows = slice(None) if self._delay or series is not None else rounds.known
+        takes_all = self._delay or series is not None or rounds.known.all()
+        rows = slice(None) if takes_all else rounds.known  # a mask copies the rows
         series, ahead = (None if a is None else a[rows] for a in (series, ahead))
         errors = np.zeros((len(self.learners), len(y)))
         with np.errstate(over="ignore", invalid="ignore"):  # ``entries`` reports overflow

@@ -63,7 +63,10 @@ class Block(NamedTuple):
 
 def starts_within(starts: np.ndarray, rows: slice) -> np.ndarray:
     """Return ``Block.starts`` for a part of the rows. A group that is cut becomes two groups."""
-    return np.unique(np.clip(starts - rows.start, 0, rows.stop - rows.start))
+    if rows.start == rows.stop:
+        return starts[:1]  # 0
+    first, last = np.searchsorted(starts, [rows.start + 1, rows.stop])
+    return np.concatenate([[0], starts[first:last] - rows.start, [rows.stop - rows.start]])
 
 
 class Rows:

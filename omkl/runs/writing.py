@@ -142,18 +142,28 @@ def files_of_run(
 KINDS = {float: "float64", int: "int64", bool: "bool_", str: "string"}
 
 
+def _parquet_writer(path: Path, schema: Any) -> Any:
+    """Open a Parquet file with columns of ``PredictedNumbers`` or ``PredictedClasses``."""
+    import pyarrow.parquet as pq
+
+    # Numbers with fractions repeat too rarely for a dictionary, which takes most of the time.
+    repeated = [field.name for field in schema if str(field.type) != "double"]
+    repeated.remove("row")
+    of_row = {"row": "DELTA_BINARY_PACKED"}
+    return pq.ParquetWriter(str(path), schema, use_dictionary=repeated, column_encoding=of_row)
+
+
 class _Table:
     """Growing compressed Parquet file with named, typed columns."""
 
     def __init__(self, path: Path, columns: Mapping[str, type]) -> None:
         import pyarrow as pa  # slow to import, and a run with many seeds does not need it
-        import pyarrow.parquet as pq
 
         self._pa, self._path = pa, path
         kinds = [(name, getattr(pa, KINDS[kind])()) for name, kind in columns.items()]
         self._kinds = columns
         self._schema = pa.schema(kinds)
-        self._writer = pq.ParquetWriter(str(path), self._schema)
+        self._writer = _parquet_writer(path, self._schema)
 
     def write(self, columns: Mapping[str, Any]) -> None:
         """Write rows, one array (n,) per column. NaN and None become null. Ignore other columns."""
@@ -275,7 +285,7 @@ def join(parts: Sequence[Path], path: Path) -> None:
     import pyarrow.parquet as pq
 
     with disk.with_path_in_error(path):
-        with pq.ParquetWriter(str(path), pq.read_schema(parts[0])) as writer:
+        with _parquet_writer(path, pq.read_schema(parts[0])) as writer:
             for part in parts:
                 with pq.ParquetFile(part) as file:
                     for k in range(file.num_row_groups):
