@@ -95,11 +95,12 @@ class Auto:
                 - The linear expert in the inputs plus its mean error in these 10 rows.
                 - 100 boosted trees of at most 32 leaves on the raw inputs and the last two labels
                   of the last 32,768 rows (fewer with more than 62 inputs). They begin to grow after
-                  500 rows, again when there are 1.25 times as many rows, and later after every
-                  quarter of the window; up to 8 times as rarely while their weight is at most 0.1
-                  and b (see 5) at most 0.3. Half of the bins of a column lie around the cuts of the
-                  trees before. A round bins one column or grows one tree, more of them while the
-                  window has fewer than 65,536 rows; new trees are used once all have grown.
+                  500 rows, again when there are 1.4 times as many rows, and later after every
+                  13,107 rows of a full window; up to 8 times as rarely while their weight is at
+                  most 0.1 and b (see 5) at most 0.3. Half of the bins of a column lie around the
+                  cuts of the trees before. A round bins one column or grows one tree, more of them
+                  while the window has fewer than 65,536 rows; new trees are used once all have
+                  grown.
                 - A ridge regression, lam = 0.05, on the sines and cosines of 400 normal frequencies
                   of all inputs, of three and of two. With at most 40 inputs it has these and two
                   past labels as well. It learns from row 513 on, in tiles of 32 rows, labels within

@@ -14,7 +14,7 @@ A window holds the last W rows. E ensembles read its first columns, each a numbe
 steps of a refit make the bins of a column, of the order of W, or grow a tree, of the order of W C.
 A round takes one step or a few, so that no row waits for a whole refit. New trees replace the old
 ones after the last step, in a round that depends on the number of rows alone. Refits are at least
-about a quarter of a window apart, so that the mean time per row stays bounded.
+about 0.4 of a window apart, so that the mean time per row stays bounded.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ TAIL, FARTHEST = 0.02, 3.0  # targets are clipped to FARTHEST ranges beyond thes
 UNSEEN = 0.5  # rows that each class counts as having before the first
 FIRST = 500  # rows before the first fit
 MOST_PATIENCE = 8  # largest factor of the wait for unused trees
-GROWTH, GROWTH_OF_CLASSES = 1.25, 1.4  # of the rows from one refit to the next, at most W / 4
+GROWTH = 1.4  # of the rows of a window from one refit to the next
 MOST_ROWS = 2**15
 LEAST_ROWS = 2**10
 MOST_NUMBERS = 2**21  # rows times columns of a window
@@ -98,7 +98,7 @@ class Boosted(NamedTuple):
     labels: np.ndarray
     n_columns: np.ndarray
     n: ROUNDS
-    wait: Annotated[np.ndarray, Range(0, MOST_PATIENCE * MOST_ROWS // 4)]
+    wait: Annotated[np.ndarray, Range(0, MOST_PATIENCE * MOST_ROWS // 2)]
     patience: Annotated[np.ndarray, Range(1, MOST_PATIENCE)]
     fits: ROUNDS
     begun: ROUNDS
@@ -131,7 +131,6 @@ class BoostedScratch(NamedTuple):
     best    (N_LEAVES, 2) int64, column of the best cut (place in ``chosen``), and last bin on the
             left
     parent  (N_LEAVES, 2) int64, cut and side that lead to a leaf
-    cut     (N_CUTS,) int64, last bin that goes to the left
     chosen  (C,) int64, columns of a tree come first
     """
 
@@ -162,7 +161,6 @@ class BoostedScratch(NamedTuple):
     gain: np.ndarray
     best: np.ndarray
     parent: np.ndarray
-    cut: np.ndarray
     chosen: np.ndarray
 
 
@@ -261,7 +259,6 @@ def boosted_scratch(model: Boosted, of_classes: bool = False) -> BoostedScratch:
         gain=np.zeros(N_LEAVES),
         best=np.zeros((N_LEAVES, 2), dtype=np.int64),
         parent=np.zeros((N_LEAVES, 2), dtype=np.int64),
-        cut=np.zeros(N_CUTS, dtype=np.int64),
         chosen=np.zeros(C, dtype=np.int64),
     )
 
@@ -490,12 +487,12 @@ def _part(scratch, leaf, other, c, last):
     n_left, n_right = 0, 0
     for m in range(first, first + n):
         j = scratch.order[m]
-        if scratch.bins_of[c, j] <= last:
-            scratch.order[first + n_left] = j
-            n_left += 1
-        else:
-            scratch.spare[n_right] = j
-            n_right += 1
+        is_left = 1 if scratch.bins_of[c, j] <= last else 0
+        # The row is written to both sides. A branch would be mispredicted in many rows.
+        scratch.order[first + n_left] = j
+        scratch.spare[n_right] = j
+        n_left += is_left
+        n_right += 1 - is_left
     for m in range(n_right):
         scratch.order[first + n_left + m] = scratch.spare[m]
     scratch.size[leaf] = n_left
@@ -562,7 +559,6 @@ def _grow(scratch, of_classes, e, m, n_rows, n_chosen):
     forest.threshold[e, m, 0] = NEVER  # where no cut is made all rows go to leaf 0
     forest.child[e, m, 0, 0] = -1
     forest.child[e, m, 0, 1] = -1
-    scratch.cut[0] = N_BINS
     n_leaves = 1
     while n_leaves < most:
         leaf = _best_leaf(scratch, n_leaves)
@@ -577,7 +573,6 @@ def _grow(scratch, of_classes, e, m, n_rows, n_chosen):
         forest.threshold[e, m, cut] = scratch.edges[c, last]
         forest.child[e, m, cut, 0] = -1 - leaf
         forest.child[e, m, cut, 1] = -1 - other
-        scratch.cut[cut] = last
         for what in range(2):
             whole[other, what] = whole[leaf, what] - scratch.left[leaf, what]
             whole[leaf, what] = scratch.left[leaf, what]
@@ -656,18 +651,6 @@ def _begin(model, scratch, e, n):
 
 
 @inlined
-def _explain(scratch, e, m, n):
-    """Subtract the prediction of tree m from the residuals of the n rows."""
-    forest = scratch.forest
-    for j in range(n):
-        k = 0
-        while k >= 0:
-            right = scratch.bins[j, forest.column[e, m, k]] > scratch.cut[k]
-            k = forest.child[e, m, k, 1 if right else 0]
-        scratch.rest[j, G] -= forest.leaf[e, m, -1 - k]
-
-
-@inlined
 def _begin_classes(model, scratch, n):
     """Write the log shares of the classes into scores; for one ensemble their log odds."""
     E = scratch.forest.base.shape[0]
@@ -700,7 +683,7 @@ def _write_chances(scratch, n):
 
 
 @inlined
-def _end_fit(model, scratch, is_used, growth):
+def _end_fit(model, scratch, is_used):
     """Replace the trees by the grown ones, and set the number of rows until the next refit.
 
     The number is larger as long as the trees are not used.
@@ -719,7 +702,7 @@ def _end_fit(model, scratch, is_used, growth):
                 for side in range(2):
                     forest.child[e, m, k, side] = grown.child[e, m, k, side]
     model.patience[0] = 1 if is_used else min(MOST_PATIENCE, 2 * model.patience[0])
-    until = min(int((growth - 1.0) * model.begun[0]), _n_window(model) // 4)
+    until = int((GROWTH - 1.0) * _n_rows(model))
     model.wait[0] = max(1, model.patience[0] * until - (model.n[0] - model.begun[0]))
     model.fits[0] += 1
     model.begun[0] = 0
@@ -804,25 +787,24 @@ def learn_boosted(model, scratch, is_used):
             _learn_tree(model, scratch, step // n_trees, step % n_trees, n)
         scratch.n_steps[0] += 1
     if n_due == _most_steps(model):
-        _end_fit(model, scratch, is_used, GROWTH)
+        _end_fit(model, scratch, is_used)
 
 
 @inlined
 def _learn_tree(model, scratch, e, m, n):
-    """Grow tree m of ensemble e on about half of the n rows."""
+    """Grow tree m of ensemble e on the n rows, and subtract its prediction from their residuals."""
     C = model.n_columns[e]
     if m == 0:
         _begin(model, scratch, e, n)
         for c in range(C):
             scratch.chosen[c] = c
     n_chosen = _choose(scratch, C)
-    n_rows = 0
     for j in range(n):
-        if _next_draw(scratch) % 2 == 0:
-            scratch.order[n_rows] = j
-            n_rows += 1
-    _grow(scratch, False, e, m, n_rows, n_chosen)
-    _explain(scratch, e, m, n)
+        scratch.order[j] = j
+    for leaf in range(_grow(scratch, False, e, m, n, n_chosen)):
+        first = scratch.begins[leaf]
+        for at in range(first, first + scratch.size[leaf]):
+            scratch.rest[scratch.order[at], G] -= scratch.forest.leaf[e, m, leaf]
 
 
 @inlined
@@ -844,7 +826,7 @@ def learn_boosted_classes(model, scratch, is_used):
             _learn_tree_of_class(model, scratch, step % E, step // E, n)
         scratch.n_steps[0] += 1
     if n_due == _most_steps(model):
-        _end_fit(model, scratch, is_used, GROWTH_OF_CLASSES)
+        _end_fit(model, scratch, is_used)
 
 
 @inlined
