@@ -49,6 +49,7 @@ LEAST_RELATIVE = 0.1  # least scale, in mean changes of all series
 LEAST_OF_PEAK = 0.05  # least scale, in largest scales: quiet rows between spikes keep a scale
 NOISE_FADING = 0.99  # a memory of 100 rows
 FIRST_LAG, LAST_LAG = 2, 8  # past targets that are inputs; the first lag is the location
+N_HARMONICS = 3  # of each cycle of the calendar
 FARTHEST_LAG, FARTHEST_TARGET, FARTHEST_ERROR = 50.0, 30.0, 10.0  # scales
 GROUP_FADING = 0.95  # a memory of 20 groups of several rows
 CAUTION = 1.6  # standard errors; smaller gains of large groups of rows have no weight
@@ -133,6 +134,13 @@ def lags_of(seasons: Sequence[int]) -> np.ndarray:
 def n_inputs(seasons: Sequence[int]) -> int:
     """Return the number E of inputs that ``Units`` add to a row."""
     return len(lags_of(seasons)) + 2
+
+
+def waves_of(cycles: np.ndarray) -> np.ndarray:
+    """Return sines and cosines (n, 2 N_HARMONICS P) of P dates in cycles (n, P), 0 for NaN."""
+    angles = 2.0 * math.pi * cycles[:, :, None] * np.arange(1.0, N_HARMONICS + 1.0)
+    waves = np.concatenate([np.sin(angles), np.cos(angles)], axis=2)
+    return np.nan_to_num(waves).reshape(len(cycles), -1)
 
 
 def units_of(
@@ -420,50 +428,88 @@ SEARCHED = 1500  # first rows of a series
 LONGEST = 500  # rows of a season
 SHORTEST = 4  # shorter ones are among the lags of every series
 LEAST_Z, LEAST_CORRELATION = 6.5, 0.1
+LEAST_Z_OF_CALENDAR = 2.5  # for the few lengths that the spacing of dates suggests
 FARTHEST_CHANGE = 4.0  # mean absolute changes
 NEARLY = 0.9  # of the highest peak: a shorter season with such a peak is taken
+# Days between two rows of a series, and the seasons that are then likely.
+CALENDAR = ((1.0, (7, 364, 365)), (7.0, (52,)), (30.4, (12,)), (91.3, (4,)))
 
 
-def find_seasons(y: np.ndarray, slots: np.ndarray) -> tuple[int, ...]:
-    """Return the lengths of at most two seasons of many series.
+def calendar_seasons(days: float) -> tuple[int, ...]:
+    """Return likely seasons, in rows, of series with this number of days between two rows."""
+    if 0.0 < days < 0.75:
+        return round(1.0 / days), round(7.0 / days)
+    found = [seasons for step, seasons in CALENDAR if abs(days / step - 1.0) < 0.1]
+    return found[0] if found else ()
+
+
+def find_seasons(y: np.ndarray, slots: np.ndarray, likely: Sequence[int] = ()) -> tuple[int, ...]:
+    """Return the lengths of the seasons of many series.
 
     Parameters
     ----------
     y, slots
         Target (n,) and series (n,) of each row, in the order of the rows. An unknown target is NaN.
+    likely
+        Lengths in rows, the shortest first, for which a lower peak suffices. The changes are
+        reduced by the means of the phases of the likely seasons that are found.
 
     Returns
     -------
     tuple of int
-        Lengths in rows, the shorter season first; () without a season.
+        Lengths in rows, the shortest first: at most two, and the likely ones. () without a season.
     """
     order = np.argsort(slots, kind="stable")
     parts = np.split(y[order], np.flatnonzero(np.diff(slots[order])) + 1)
-    changes = [np.diff(part[:SEARCHED]) for part in parts if len(part) > SHORTEST]
+    changes = []
+    for part in parts:
+        d = np.diff(part[:SEARCHED]) if len(part) > SHORTEST else np.empty(0)
+        usual = np.nanmean(np.abs(d)) if np.isfinite(d).any() else 0.0
+        if usual > 0.0:
+            far = FARTHEST_CHANGE * usual
+            changes.append(np.clip(d - np.nanmean(d), -far, far) / usual)
+    r, z = _autocorrelation(changes)
+    peaks = [k for k in _peaks(r) if r[k] >= LEAST_CORRELATION and z[k] >= LEAST_Z]
+    found = set(_highest(peaks, r))
+    for m in likely:
+        if m in _peaks(r) and z[m] >= LEAST_Z_OF_CALENDAR:
+            found.add(m)
+            changes = [d - _of_phases(d, m) for d in changes]
+            r, z = _autocorrelation(changes)
+    return tuple(sorted(found))
+
+
+def _peaks(r: np.ndarray) -> list[int]:
+    return [k for k in range(2, len(r) - 1) if r[k] > max(r[k - 1], r[k + 1])]
+
+
+def _highest(peaks: list[int], r: np.ndarray) -> list[int]:
+    """Return the shortest of the nearly highest peaks, and another one: divisor, or highest."""
+    highest = max(peaks, key=lambda k: r[k], default=0)
+    first = next((k for k in peaks if r[k] >= NEARLY * r[highest]), 0)
+    if first < SHORTEST:
+        return []
+    others = [k for k in peaks if SHORTEST <= k < first and first % k == 0]
+    return [first, max(others, key=lambda k: r[k], default=highest)]
+
+
+def _of_phases(d: np.ndarray, m: int) -> np.ndarray:
+    """Return the mean (T,) of the changes d (T,) at the same phase of a season of m rows."""
+    phases, known = np.arange(len(d)) % m, np.isfinite(d)
+    sums = np.bincount(phases[known], d[known], m)
+    return (sums / np.maximum(np.bincount(phases[known], minlength=m), 1))[phases]
+
+
+def _autocorrelation(changes: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the autocorrelation r (L,) of changes of many series, and z (L,), by lag."""
     T = max(map(len, changes), default=0)
     n_lags = min(LONGEST, T // 3) + 2
     products = np.zeros((n_lags, T))
-    for d in changes:
-        usual = np.nanmean(np.abs(d)) if np.isfinite(d).any() else 0.0
-        if not usual > 0.0:
-            continue
-        d = np.nan_to_num(np.clip((d - np.nanmean(d)) / usual, -FARTHEST_CHANGE, FARTHEST_CHANGE))
+    for d in map(np.nan_to_num, changes):
         for k in range(min(n_lags, len(d))):
             products[k, k : len(d)] += d[k:] * d[: len(d) - k]
     sums, n_products = products.sum(axis=1), T - np.arange(n_lags)
     if n_lags <= SHORTEST or not sums[0] > 0.0:
-        return ()
+        return np.zeros(0), np.zeros(0)
     usual = np.sqrt(np.median(np.square(products).sum(axis=1)[2:] / n_products[2:]))
-    r, z = sums / sums[0], sums / (max(usual, TINY) * np.sqrt(n_products))
-    peaks = [
-        k
-        for k in range(2, n_lags - 1)
-        if r[k] > max(r[k - 1], r[k + 1], LEAST_CORRELATION) and z[k] >= LEAST_Z
-    ]
-    highest = max(peaks, key=lambda k: r[k], default=0)
-    first = next((k for k in peaks if r[k] >= NEARLY * r[highest]), 0)
-    if first < SHORTEST:
-        return ()
-    others = [k for k in peaks if SHORTEST <= k < first and first % k == 0]
-    second = max(others, key=lambda k: r[k], default=highest)
-    return tuple(sorted({first, second}))
+    return sums / sums[0], sums / (max(usual, TINY) * np.sqrt(n_products))

@@ -23,6 +23,7 @@ class Order:
     def __init__(self) -> None:
         self._last, self._n, self._ups, self._downs = np.empty(0), 0, 0, 0
         self._time, self._onwards, self._back, self._first_back = np.empty(0), 0, 0, 0
+        self._n_of_date, self._sizes = 0, set[int]()  # rows of the last date, and of those before
 
     def add(self, y: np.ndarray, time: np.ndarray | None, rows: np.ndarray) -> None:
         """Add the next rows.
@@ -50,6 +51,11 @@ class Order:
             self._first_back = int(rows[dated][-len(steps) :][back.argmax()])
         self._back += int(back.sum())
         self._onwards += int(np.sum(steps > 0.0))
+        first = len(time[dated]) - len(steps)  # 1 in the first rows, which have no step to row 1
+        begins = np.flatnonzero(steps) + first
+        sizes = np.diff(begins, prepend=0, append=int(dated.sum()))
+        sizes[0] += self._n_of_date
+        self._n_of_date, self._sizes = int(sizes[-1]), self._sizes.union(sizes[:-1].tolist())
         self._time = np.concatenate([self._time, time[dated]])[-1:]
 
     def notices(self, n_classes: int, date: str | None) -> Iterator[str]:
@@ -60,6 +66,12 @@ class Order:
             yield (
                 "the rows come in the order of the target. If they are no time series, "
                 "stream.order=shuffled puts them in random order."
+            )
+        if self._onwards >= FEWEST and len(self._sizes) == 1 and max(self._sizes) > 1:
+            n = max(self._sizes)
+            yield (
+                f"each {date} has {n} rows: if these are {n} series, name their column: "
+                "dataset.series=COLUMN. A season of as many rows is otherwise found."
             )
         if self._back and self._back + self._onwards >= FEWEST:
             if not self._onwards:

@@ -218,8 +218,8 @@ class OnlineLearner:
     def _target_series(self, intervals: AdaptiveIntervals | None) -> TargetSeries:
         made = self.specification.learner
         make = functools.partial(made, seed=self.settings.seed, threads=self._threads)
-        d, n_slots = len(self.inputs), 0 if self._slots is None else FRESH + 1
-        return TargetSeries(make, d, self.settings.seasons, n_slots, intervals)
+        n_slots = 0 if self._slots is None else FRESH + 1
+        return TargetSeries(make, self.inputs, self.settings.seasons, n_slots, intervals)
 
     def _settle(self) -> None:
         """Remove parts that are no longer needed, also from stored predictions."""

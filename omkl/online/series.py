@@ -22,9 +22,11 @@ from omkl.online.rows import Block
 
 FRESH = 0  # slot of a series without rows; the only slot of a stream without series
 NO_SLOT = -1
-MOST = 8 * SEARCHED  # targets of all series, after which no season is searched
-SEARCHING, PLAIN, SEASONAL = 0.0, 1.0, 2.0  # versions of the part that made a prediction
+EARLY, MOST = SEARCHED // 3, 8 * SEARCHED  # targets at the first and the last search for seasons
+SEARCHING = 0.0  # version of a prediction without units
 SLOTS = 3  # place in ``FirstRows``
+# Cycles of the inputs of a column of dates, by the ends of their names, and the one that counts.
+CYCLES, DAYS = {"hour": 24.0, "weekday": 7.0, "day_of_year": 365.25}, "days_elapsed"
 
 
 class FirstRows(NamedTuple):
@@ -57,7 +59,7 @@ class RowUnits(NamedTuple):
     """Numbers of a prediction that learning its target needs.
 
     round    number of rows that were learned before the prediction
-    version  number of times that ``TargetSeries`` had begun with new seasons
+    version  version of ``TargetSeries``, which differs between seasons
     units    units of the row; None while the search for seasons goes on
     context  context of the learner in units, see ``Learner.context``
     """
@@ -95,8 +97,9 @@ class TargetSeries:
     ----------
     make
         Function of the number of inputs that returns a new core learner.
-    d
-        Number of inputs of a row.
+    inputs
+        Names (d,) of the inputs of a row. Those of the first column of dates are also read as sines
+        and cosines, and the spacing of the dates suggests seasons.
     seasons
         Length of each season in rows; None: search for seasons.
     n_slots
@@ -113,17 +116,25 @@ class TargetSeries:
     def __init__(
         self,
         make: Callable[[int], Learner],
-        d: int,
+        inputs: Sequence[str],
         seasons: Sequence[int] | None,
         n_slots: int,
         intervals: AdaptiveIntervals | None = None,
     ) -> None:
-        self._make, self._d, self._has_series = make, d, n_slots > 0
+        self._make, self._d, self._has_series = make, len(inputs), n_slots > 0
+        dated = [name.removesuffix(DAYS) for name in inputs if name.endswith(f".{DAYS}")][:1]
+        places = {name: k for k, name in enumerate(inputs)}
+        cycles = {
+            places.get(head + end): period for head in dated for end, period in CYCLES.items()
+        }
+        self._days = [places[head + DAYS] for head in dated]
+        self._dates = [k for k in cycles if k is not None]  # inputs that have a cycle
+        self._periods = np.array([cycles[k] for k in self._dates])
         self._intervals = intervals
         self.seasons = tuple(seasons or ())
         self.n_rows, self._n_known, self._n_allocated = 0, 0, 0
         # Seasons are searched after so many targets; 0, or the rows learned when this came due.
-        self._next, self._due = SEARCHED, 0
+        self._next, self._due = EARLY, 0
         self._first = FirstRows([], [], [], [], []) if seasons is None else None
         self.version, self._n_slots = SEARCHING, max(1, n_slots)
         self.learner: Learner | None = None
@@ -132,10 +143,18 @@ class TargetSeries:
 
     def _begin(self) -> None:
         """Start units, learner and mixture with the present seasons."""
-        self.version = SEASONAL if self.seasons else PLAIN
+        self.version = 1.0 + sum(self.seasons)
         self._seasons = np.array(self.seasons, dtype=np.int64)
         self.state = series.no_series(self._n_slots, self.seasons)
-        self.learner = self._make(self._d + series.n_inputs(self.seasons))
+        n_waves = 2 * series.N_HARMONICS * len(self._dates)
+        self.learner = self._make(self._d + series.n_inputs(self.seasons) + n_waves)
+
+    def _inputs(self, X: np.ndarray, units: Units) -> np.ndarray:
+        """Return the rows X (n, d + lags) as the learner in units reads them."""
+        parts = [X[:, : self._d], units.inputs]
+        if self._dates:
+            parts.append(series.waves_of(X[:, self._dates] / self._periods))
+        return np.concatenate(parts, axis=1)
 
     @property
     def is_idle(self) -> bool:
@@ -213,10 +232,7 @@ class TargetSeries:
         learner, has = self.learner, units.scale > 0.0
         assert learner is not None
         starts = np.unique(np.concatenate([[0], np.cumsum(has)])[block.starts])
-        rows, ahead = (
-            np.concatenate([X[:, : self._d], units.inputs], axis=1)[has]
-            for X in (block.X, block.ahead)
-        )
+        rows, ahead = (self._inputs(X, units)[has] for X in (block.X, block.ahead))
         found = learner.learn_groups(rows, ahead, _scaled(units, block.y)[has], starts)
         units.candidates[:, OWN] = 0.0
         units.candidates[has, OWN] = found.y_hat
@@ -256,8 +272,7 @@ class TargetSeries:
         if self.learner is None:
             return raw, spread
         units = series.units_of(self.state, self._seasons, slots)
-        rows = np.concatenate([X[:, : self._d], units.inputs], axis=1)
-        units.candidates[:, OWN] = self.learner.predict(rows)
+        units.candidates[:, OWN] = self.learner.predict(self._inputs(X, units))
         self._complete(units, raw)
         return series.mixed(self.state, units)
 
@@ -291,7 +306,7 @@ class TargetSeries:
         units = series.units_of(self.state, self._seasons, np.array([slot]))
         units.candidates[0, OWN] = 0.0
         if units.scale[0] > 0.0:
-            row = np.concatenate([x[: self._d], units.inputs[0]])
+            row = self._inputs(x[None, :], units)[0]
             units.candidates[0, OWN], _ = learner.predict_one(row)
         self._complete(units, np.array([raw]))
         y_hat, deviation = series.mixed(self.state, units)
@@ -327,7 +342,7 @@ class TargetSeries:
             return
         scaled = _scaled(units, label)[0]
         if np.isfinite(scaled):
-            row = np.concatenate([x[: self._d], units.inputs[0]])
+            row = self._inputs(x[None, :], units)[0]
             learner.learn_one(row, scaled, None if is_last else prediction.context)
         series.learn_mixture(self.state, units, np.array([y_hat]), label, rounds)
         series.learn_targets(self.state, np.array([slot]), label)
@@ -348,19 +363,30 @@ class TargetSeries:
             self._due = self.n_rows
 
     def _search(self) -> None:
-        """Search for seasons. If any is found, start anew and learn all rows so far again."""
+        """Search for seasons. If a new one is found, start anew and learn all rows so far again.
+
+        Seasons are searched after EARLY and SEARCHED targets. With several series and no season
+        they are searched again after twice as many, up to MOST.
+        """
         assert self._first is not None
         X, raw, y, slots, rounds = self._first.joined(self._d)
         has = slots != NO_SLOT
-        self._due, self.seasons = 0, series.find_seasons(y[has], slots[has])
-        if not self.seasons and self._has_series and self._next < MOST:
-            self._next *= 2
-            return
-        self._first = None
-        if not self.seasons:
-            return
-        self._begin()
-        X, raw, y, slots, rounds = (array[has] for array in (X, raw, y, slots, rounds))
+        likely = self._likely(X[has], slots[has])
+        found = series.find_seasons(y[has], slots[has], likely)
+        seasons, n = tuple(sorted({*self.seasons, *found})), self._next
+        goes_on = n < SEARCHED or (self._has_series and not seasons and n < MOST)
+        first, self._first = self._first if goes_on else None, None
+        self._due, self._next = 0, SEARCHED if n < SEARCHED else 2 * n
+        if seasons != self.seasons:
+            self.seasons = seasons
+            self._begin()
+            self._learn_again(X[has], raw[has], y[has], slots[has], rounds[has])
+        self._first = first
+
+    def _learn_again(
+        self, X: np.ndarray, raw: np.ndarray, y: np.ndarray, slots: np.ndarray, rounds: np.ndarray
+    ) -> None:
+        """Learn rows again, with the fields of ``FirstRows``."""
         starts = np.concatenate([[0], np.flatnonzero(np.diff(rounds)) + 1, [len(y)]])
         block = Block(X, X, y, np.zeros(len(y), dtype=np.bool_), slots, starts)
         n_rows, self.n_rows = self.n_rows, 0
@@ -370,6 +396,13 @@ class TargetSeries:
             self._intervals.restart()
             found = found._replace(y_hat=units.of(found.y_hat))
             self._intervals.follow(found, units.of(y), block.far)
+
+    def _likely(self, X: np.ndarray, slots: np.ndarray) -> tuple[int, ...]:
+        """Return the seasons that the spacing of the dates of rows (n, d) suggests."""
+        order = np.argsort(slots, kind="stable")
+        steps = np.diff(X[order][:, self._days], axis=0)[np.diff(slots[order]) == 0]
+        steps = steps[np.isfinite(steps) & (steps > 0.0)]
+        return series.calendar_seasons(float(np.median(steps))) if len(steps) else ()
 
     # --- Files ------------------------------------------------------------------------------------
 

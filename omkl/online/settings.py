@@ -168,8 +168,10 @@ class LearnerSettings:
                 f"season={self.season!r}: whole numbers of rows from {SHORTEST} to {LONGEST:,}, "
                 "0 for none, or None to search for seasons"
             )
-        if len(set(seasons)) < len(seasons) or len(seasons) > MOST_SEASONS:
-            raise ValueError(f"season={self.season!r}: at most {MOST_SEASONS} different seasons")
+        if len(set(seasons)) < len(seasons):
+            raise ValueError(f"season={self.season!r} names a season twice: name each once")
+        if len(seasons) > MOST_SEASONS:
+            raise ValueError(f"season={self.season!r}: at most {MOST_SEASONS} seasons")
         if self.series is None and not seasons:
             return
         where = "a classification" if self.classes else f"{len(self.outputs)} outputs"

@@ -42,6 +42,12 @@ def test_rows_that_run_backwards_in_time_are_named(tmp_path):
     assert told(tmp_path, table(day=DAYS[::-1]), shuffled) == []
 
 
+def test_dates_of_equally_many_rows_may_be_series(tmp_path):
+    (notice,) = told(tmp_path, table(day=np.repeat(DAYS[: N // 4], 4)))
+    assert notice.startswith("each day has 4 rows: if these are 4 series, name their column")
+    assert told(tmp_path, table(day=np.sort(RNG.choice(DAYS[:99], N)))) == []
+
+
 def test_copies_of_rows_are_counted(tmp_path):
     twice = pd.concat([table()[:200]] * 2)
     (notice,) = told(tmp_path, twice)

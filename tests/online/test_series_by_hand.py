@@ -109,16 +109,30 @@ class Mixture:
         self.w = weights / total if total > 0.0 else np.eye(len(weights))[LAST]
 
 
+def waves(x: np.ndarray, cycles: dict[int, float]) -> list[float]:
+    """Sines, then cosines, of three harmonics of each date input, given by its place and period."""
+    found = []
+    for place, period in cycles.items():
+        angles = [2.0 * math.pi * x[place] / period * h for h in (1, 2, 3)]
+        found += [*map(math.sin, angles), *map(math.cos, angles)]
+    return found
+
+
 def core_learner(d: int) -> Learner:
     return omkl.learner("auto", size="small", inputs=d).learners[0]
 
 
 def by_hand(
-    X: np.ndarray, y: np.ndarray, names: np.ndarray, groups: np.ndarray, seasons: tuple[int, ...]
+    X: np.ndarray,
+    y: np.ndarray,
+    names: np.ndarray,
+    groups: np.ndarray,
+    seasons: tuple[int, ...],
+    cycles: dict[int, float],
 ) -> tuple[np.ndarray, np.ndarray]:
     """Predictions and standard deviations (n,): rows of a group are predicted, then learned."""
     units, d = OwnUnits(seasons), X.shape[1]
-    own, plain = core_learner(d + len(units.lags) + 2), core_learner(d)
+    own, plain = core_learner(d + len(units.lags) + 2 + 6 * len(cycles)), core_learner(d)
     mixture, y_hat, spread = Mixture(3 + len(seasons)), np.empty(len(y)), np.full(len(y), np.nan)
     squared = n_squared = 0.0
     for group in np.unique(groups):
@@ -131,6 +145,7 @@ def by_hand(
             block, f, contexts = np.empty(0), None, [plain.context()]
             if scale > 0.0:
                 block = units.inputs(names[t], location, scale)
+                block = np.concatenate([block, waves(X[t], cycles)])
                 u = own.predict(np.concatenate([X[t], block])[None])[0]
                 contexts.append(own.context())
                 of_season = [units.seasonal(names[t], m) for m in seasons]
@@ -171,14 +186,21 @@ def stream(n: int = 1_200, n_series: int = 6) -> tuple[np.ndarray, ...]:
     return X[kept], y[kept], names[kept], t[kept]
 
 
-@pytest.mark.parametrize("by_date", [False, True])
-@pytest.mark.parametrize("season", [0, 7])
-def test_the_learner_is_its_formulas(season: int, by_date: bool) -> None:
+@pytest.mark.parametrize(
+    ("season", "by_date", "dated"),
+    [(0, False, False), (0, True, True), (7, False, True), (7, True, False)],
+)
+def test_the_learner_is_its_formulas(season: int, by_date: bool, dated: bool) -> None:
     X, y, names, groups = stream()
+    inputs, cycles = ["a", "b"], dict[int, float]()
+    if dated:
+        X = np.column_stack([X, groups % 7, 100 + groups % 50, groups])
+        inputs += ["on.weekday", "on.day_of_year", "on.days_elapsed"]
+        cycles = {2: 7.0, 3: 365.25}
     seasons = (season,) if season else ()
     rows = groups if by_date else np.arange(len(y))
-    expected, spread = by_hand(X, y, names, rows, seasons)
-    learner = omkl.learner("auto", size="small", inputs=2, series="shop", season=season)
+    expected, spread = by_hand(X, y, names, rows, seasons, cycles)
+    learner = omkl.learner("auto", size="small", inputs=inputs, series="shop", season=season)
     said = learner.partial_fit(X, y, names, rows)
     np.testing.assert_allclose(said.y_hat, expected, rtol=1e-7)
     has = ~np.isnan(spread)
