@@ -1,18 +1,25 @@
-"""Panel as a stateful operator of Spark Structured Streaming (extra ``spark``).
+"""Learners of series as a stateful operator of Spark Structured Streaming (extra ``spark``).
 
-Spark keeps the state of each series, a few kB, in its state store, and gives the rows of a series
-to the process with that state. Every process draws the random features from the seed.
+Series are divided into buckets. Spark keeps the learner of a bucket in its state store, and gives
+all rows of the bucket in a micro-batch to one call of Python. A call per series would cost more
+than learning its rows. Every process draws the same random features from the seed.
 """
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import functools
+import io
+import json
 import pickle
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from omkl.core.hyperparameters import require_count
+from omkl.online.learner import OnlineLearner
 from omkl.online.panel import Panel
 
 if TYPE_CHECKING:
@@ -22,26 +29,36 @@ if TYPE_CHECKING:
 STATE = "learned binary"
 NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double")
 NAME_TYPES = ("tinyint", "smallint", "int", "bigint", "string")
+BUCKET, MADE_WITH = "omkl_bucket", "made_with"
 
 
-def partial_fit(rows: DataFrame, panel: Panel, *, target: str, order: str) -> DataFrame:
-    """Predict and learn each row of a streaming data frame, as ``Panel.partial_fit``.
+def partial_fit(
+    rows: DataFrame, learner: Panel | OnlineLearner, *, target: str, order: str, n_buckets: int = 16
+) -> DataFrame:
+    """Predict and learn each row of a streaming data frame, as ``learner.partial_fit``.
 
-    Predictions equal those of the panel in one process, to the last bit, if both read the rows of a
-    series in the same order. The column ``order`` sorts the rows of a micro-batch. Rows of a later
+    A panel predicts as in one process, to the last bit, if both read the rows of a series in the
+    same order. ``auto`` learns the series of each bucket together, and as in one process if
+    ``n_buckets`` is 1. The column ``order`` sorts the rows of a micro-batch. Rows of a later
     micro-batch come later, whatever their ``order``.
 
     Parameters
     ----------
     rows
         A streaming data frame: series, inputs, ``target`` and ``order`` are columns.
-    panel
-        A panel without rows, from ``omkl.panel(series=COLUMN, inputs=[NAMES])``. Only its settings
-        are used. Series share random features and nothing else.
+    learner
+        A learner without rows, from ``omkl.panel(series=COLUMN, inputs=[NAMES])`` or
+        ``omkl.learner("auto", series=COLUMN, inputs=[NAMES])``. Only its settings are used.
     target
         Column of targets; a row with null is predicted and not learned.
     order
-        Column of numbers or times, different in all rows of a series in a micro-batch.
+        Column of numbers or times, different in all rows of a series in a micro-batch. ``auto``
+        predicts all rows of a bucket with the same ``order`` before it learns one of them, unless
+        ``series_delay`` is 0.
+    n_buckets
+        Number of learners in the state store, >= 1 and fixed for a checkpoint. Spark calls Python
+        once per bucket and micro-batch, and stores each called bucket as a whole. Use at least
+        twice the number of cores, and more if the state of a bucket exceeds about 20 MB.
 
     Returns
     -------
@@ -54,76 +71,125 @@ def partial_fit(rows: DataFrame, panel: Panel, *, target: str, order: str) -> Da
     ValueError
         A setting or a column does not fit; the text names it.
     """
+    from pyspark.sql import functions as F
     from pyspark.sql.streaming.state import GroupStateTimeout
 
-    series, inputs = _checked(rows, panel, target, order)
+    require_count("n_buckets", n_buckets)
+    series, inputs = _checked(rows, learner, target, order)
     types = dict(rows.dtypes)
     schema = f"`{series}` {types[series]}, `{order}` {types[order]}, y_hat double"
-    learn = _learner_of_series(pickle.dumps(panel.settings), series, list(inputs), target, order)
+    made = pickle.dumps((type(learner), learner.settings, n_buckets))
+    learn = learner_of_bucket(made, series, list(inputs), target, order)
     # A repeated column, such as a target that is also the order, would be ambiguous.
     wanted = rows.select(*dict.fromkeys([series, order, target, *inputs]))
-    return wanted.groupBy(series).applyInPandasWithState(
-        learn, schema, STATE, "append", GroupStateTimeout.NoTimeout
+    bucket = F.pmod(F.hash(F.col(f"`{series}`")), F.lit(n_buckets))
+    return (
+        wanted.withColumn(BUCKET, bucket)
+        .groupBy(BUCKET)
+        .applyInPandasWithState(learn, schema, STATE, "append", GroupStateTimeout.NoTimeout)
     )
 
 
-def _checked(rows: DataFrame, panel: Panel, target: str, order: str) -> tuple[str, tuple[str, ...]]:
+def _checked(
+    rows: DataFrame, learner: Panel | OnlineLearner, target: str, order: str
+) -> tuple[str, tuple[str, ...]]:
     """Return the column of series and the columns of inputs. Raises ValueError for a misfit."""
-    inputs = panel.settings.inputs
-    if panel.series is None or not inputs or not panel.settings.named:
-        raise ValueError("name the columns of the panel: omkl.panel(series=COLUMN, inputs=[NAMES])")
-    shares = panel.share_weights or panel.share_scaling or panel.settings.interval is not None
-    if len(panel) or shares or panel.max_series is not None:
+    settings = learner.settings
+    inputs, series = settings.inputs, settings.series
+    shares, max_series = False, settings.max_series
+    if isinstance(learner, Panel):
+        begun, series, max_series = len(learner), learner.series, learner.max_series
+        shares = learner.share_weights or learner.share_scaling
+    else:
+        begun = learner.n_rows
+    if series is None or not inputs or not settings.named:
         raise ValueError(
-            "the panel has rows, max_series, or something that series share, which is for one "
-            "process: give a new omkl.panel without max_series, share_weights, "
-            "share_scaling and interval"
+            "name the columns: omkl.panel(series=COLUMN, inputs=[NAMES]), or "
+            'omkl.learner("auto", series=COLUMN, inputs=[NAMES])'
+        )
+    if begun or shares or max_series is not None or settings.interval is not None:
+        raise ValueError(
+            "the learner has rows, max_series, an interval, or something that all series of a "
+            "panel share, which is for one process: give a new one without max_series, interval, "
+            "share_weights and share_scaling"
         )
     types = dict(rows.dtypes)
-    if absent := [n for n in (panel.series, *inputs, target, order) if n not in types]:
+    if absent := [n for n in (series, *inputs, target, order) if n not in types]:
         raise ValueError(f"the data frame has no column {', '.join(absent)}; it has {list(types)}")
-    if types[panel.series] not in NAME_TYPES:
-        raise ValueError(
-            f"the series {panel.series} is {types[panel.series]}: cast it to one of {NAME_TYPES}"
-        )
+    if types[series] not in NAME_TYPES:
+        raise ValueError(f"the series {series} is {types[series]}: cast it to one of {NAME_TYPES}")
     for name in (*inputs, target):
         if types[name] not in NUMBERS:
             raise ValueError(f"column {name} is {types[name]}: cast it to one of {NUMBERS}")
-    return panel.series, inputs
+    return series, inputs
 
 
-def _learner_of_series(
-    settings: bytes, series: str, inputs: list[str], target: str, order: str
+def learner_of_bucket(
+    made: bytes, series: str, inputs: list[str], target: str, order: str
 ) -> Callable[..., Iterator[pd.DataFrame]]:
-    """Return the function that Spark calls with all rows of a series in a micro-batch."""
+    """Return the function that Spark calls with all rows of a bucket in a micro-batch.
 
-    def learn(
-        names: tuple[Any], parts: Iterator[pd.DataFrame], state: Any
-    ) -> Iterator[pd.DataFrame]:
+    Parameters
+    ----------
+    made
+        Pickle of the class of the learner, its settings and the number of buckets.
+    series, inputs, target, order
+        Names of columns.
+    """
+
+    def learn(_: Any, parts: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
         import pandas as pd
 
-        if names[0] is None:
-            raise ValueError(f"a row has no {series}, the series: leave such rows out")
-        panel, rows = _panel_of(settings), pd.concat(list(parts)).sort_values(order)
-        if rows[order].isna().any() or rows[order].duplicated().any():
-            raise ValueError(
-                f"two rows of series {names[0]!r} have the same {order}, or one has none"
-            )
+        rows = pd.concat(list(parts))
+        for column in (series, order):
+            if rows[column].isna().any():
+                raise ValueError(f"a row has no {column}: leave such rows out")
+        # Spark shuffles rows. The same micro-batch must have the same order when it is repeated.
+        rows = rows.sort_values([order, series], ignore_index=True)
+        if (twice := rows.duplicated([order, series])).any():
+            name = rows[series].tolist()[int(np.argmax(twice))]
+            raise ValueError(f"two rows of series {name!r} have the same {order}")
+        learner = copy.deepcopy(_empty_learner(made))
+        if state.exists:
+            _restore(learner, state.get[0], made)
         X, y = (rows[names].to_numpy(dtype=np.float64) for names in (inputs, target))
-        try:
-            if state.exists:
-                panel.restore_series(names[0], state.get[0])
-            y_hat = panel.partial_fit(X, y, np.array([names[0]] * len(rows), dtype=object)).y_hat
-            state.update((panel.state_of(names[0]),))
-        finally:  # Spark stores the state, and repeats failed rows from it
-            if names[0] in panel:
-                panel.forget(names[0])
+        dated = isinstance(learner, OnlineLearner) and learner.settings.series_delay != 0
+        dates = {"dates": rows[order]} if dated else {}
+        y_hat = learner.partial_fit(X, y, rows[series], **dates).y_hat
+        state.update((_state_of(learner, made),))
         yield pd.DataFrame({series: rows[series], order: rows[order], "y_hat": y_hat})
 
     return learn
 
 
 @functools.lru_cache(maxsize=4)
-def _panel_of(settings: bytes) -> Panel:
-    """Return an empty panel, once per process: it draws features and loads compiled code."""
-    return Panel(pickle.loads(settings), threads=1)
+def _empty_learner(made: bytes) -> Any:
+    """Return a new learner, once per process: it draws features and loads compiled code."""
+    kind, settings, _ = pickle.loads(made)
+    return kind(settings, threads=1)
+
+
+def _made_with(made: bytes) -> np.ndarray:
+    """Return settings and number of buckets as bytes of JSON."""
+    kind, settings, n_buckets = pickle.loads(made)
+    text = json.dumps([kind.__name__, dataclasses.asdict(settings), n_buckets])
+    return np.frombuffer(text.encode(), dtype=np.uint8)
+
+
+def _state_of(learner: Panel | OnlineLearner, made: bytes) -> bytes:
+    """Return the state of a learner for ``_restore``. Spark compresses it."""
+    file, arrays = io.BytesIO(), learner.arrays() | {MADE_WITH: _made_with(made)}
+    np.savez(file, allow_pickle=False, **arrays)
+    return file.getvalue()
+
+
+def _restore(learner: Panel | OnlineLearner, state: bytes, made: bytes) -> None:
+    """Restore a state into a new learner. Raises ValueError if its settings are others."""
+    with np.load(io.BytesIO(state), allow_pickle=False) as file:
+        arrays = dict(file.items())
+    if not np.array_equal(arrays.pop(MADE_WITH), _made_with(made)):
+        raise ValueError(
+            "the checkpoint has learners of other settings or another number of buckets: give "
+            "those, or begin with a new checkpoint"
+        )
+    learner.restore(arrays)

@@ -341,10 +341,14 @@ def _require_panel(cfg: Mapping[str, Any], options: Options, where: str) -> None
     elif options.scaling == "whole":
         cure = "each series scales its rows as they come: set stream.scaling=columns or none"
     elif options.delay or options.horizon:
-        cure = "targets of a panel come at once: leave stream.delay and stream.horizon out"
+        cure = (
+            "stream.delay and stream.horizon count rows of the file, not of a series: leave them "
+            "out, shift the target within each series, or learn late targets in Python with "
+            "learner.learn_one"
+        )
     else:
         return
-    raise DataError(f"{where}: dataset.series gives each series a learner of its own, and {cure}.")
+    raise DataError(f"{where}: this run cannot have dataset.series: {cure}.")
 
 
 def _open_synthetic(cfg: Mapping[str, Any], options: Options) -> Stream:

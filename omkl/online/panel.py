@@ -8,8 +8,6 @@ random frequencies. The state of a series is a row of arrays (``omkl.core.panel`
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -38,7 +36,7 @@ from omkl.online.intervals import rates_of
 from omkl.online.learner import LARGEST, OnlineLearner, unlearned
 from omkl.online.predictions import Predictions, joined
 from omkl.online.rows import is_frame, with_names
-from omkl.online.series_slots import SeriesName, SeriesSlots, checked, factorised, with_series
+from omkl.online.series_slots import SeriesName, SeriesSlots, factorised, with_series
 from omkl.online.settings import LearnerSettings
 from omkl.utils.disk import write_atomically
 
@@ -108,7 +106,6 @@ class Panel:
         self._threads = threads or os.cpu_count() or 1
         _require_supported(settings, share_weights, share_scaling)
         self._slots = SeriesSlots(max_series, FIRST, self._allocate)
-        self._digest = b""  # see _layout
         # The initial learner of every series.
         self._one = OnlineLearner(settings, declared=declared)
         if self._one.inputs:
@@ -205,60 +202,6 @@ class Panel:
     def forget(self, series: SeriesName) -> None:
         """Remove a series. Its next row counts as its first. Raises KeyError if it is unknown."""
         self._slots.forget(series)
-
-    def state_of(self, series: SeriesName) -> bytes:
-        """Return the state of a series as about ``bytes_per_series`` bytes, for ``restore_series``.
-
-        The state does not include the errors from which the intervals of all series learn. Raises
-        KeyError for an unknown series.
-        """
-        slot = self._slots.slot(series)
-        kept = b"".join(array[slot].tobytes() for array in self._own().values())
-        return self._checksum(kept) + kept
-
-    def restore_series(self, series: SeriesName, state: bytes) -> None:
-        """Restore a series from the result of ``state_of`` for a panel with the same settings.
-
-        The state that all series share does not change. Raises ValueError if the bytes are damaged,
-        or belong to other settings or random features. The series is then unchanged.
-        """
-        at, kept = len(self._layout()), self._shared()
-        if state[:at] != self._checksum(state[at:]):
-            raise ValueError(
-                f"the state of series {series!r} is of other settings or of other sources than "
-                "this panel, or damaged: go on with those, or begin the series anew"
-            )
-        for name, array in self._own().items():
-            size = array[FRESH].nbytes
-            part = np.frombuffer(state[at : at + size], dtype=array.dtype)
-            kept[name], at = part.reshape(array.shape[1:]), at + size
-        snapshot.require_fit(self._like(()), kept)
-        if series not in self:
-            if self.max_series is not None and len(self) >= self.max_series:
-                raise ValueError(
-                    f"{len(self)} series are kept, and max_series is {self.max_series}"
-                )
-            self._slots.begin([checked(series)])
-        slot = self._slots.slot(series)
-        for name, array in self._own().items():
-            array[slot] = kept[name]
-
-    def _checksum(self, kept: bytes) -> bytes:
-        """Return a checksum of the state of a series and of the layout."""
-        return hashlib.sha256(self._layout() + kept).digest()
-
-    def _layout(self) -> bytes:
-        """Return a digest of the settings and of the shapes that a state must agree with."""
-        self._require_inputs()
-        if not self._digest:
-            digest = hashlib.sha256(json.dumps(dataclasses.asdict(self.settings)).encode())
-            for name, array in self._own().items():
-                digest.update(f"{name} {array.dtype} {array.shape[1:]}".encode())
-            if not self.share_weights:
-                for name, array in self._shared().items():
-                    digest.update(array.tobytes() if name.startswith("slots.") else b"")
-            self._digest = digest.digest()
-        return self._digest
 
     def partial_fit(self, X: Any, y: Any, series: Any = None) -> Predictions:
         """Predict and learn the rows X. The results do not depend on the split into blocks.
@@ -457,13 +400,16 @@ class Panel:
 
         ``columns`` is as in ``model_file.content``.
         """
-        self._require_inputs()
-        slots, arrays = self._slots.slots, {"series": self._slots.array()}
-        arrays |= {name: array[slots] for name, array in self._own().items()}
-        arrays |= self._shared()
         options = {name: getattr(self, name) for name in OPTIONS}
         columns = self._one.columns_of_rows() if columns is None else columns
-        return model_file.content(self.settings, arrays, columns, panel=options)
+        return model_file.content(self.settings, self.arrays(), columns, panel=options)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the state of all series, for ``restore``."""
+        self._require_inputs()
+        slots, own = self._slots.slots, self._own()
+        kept = {"series": self._slots.array()} | {name: own[name][slots] for name in own}
+        return kept | self._shared()
 
     @property
     def _state(self) -> State:

@@ -64,7 +64,6 @@ def use_panel(panel: Any) -> None:
     series = np.arange(40) % 5
     panel.predict(X[:5], series[:5])
     panel.partial_fit(X[:40], Y[:40], series)
-    panel.state_of(0)
     panel.content()
 
 

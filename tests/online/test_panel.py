@@ -187,24 +187,6 @@ def test_a_key_that_is_forgotten_begins_anew() -> None:
     assert panel.predict_one([0.5], series=1) == 0.0
 
 
-def test_a_key_goes_on_in_another_panel_from_its_bytes() -> None:
-    rows = stream(400, n_series=3)
-    X, first, then = rows[["device", *NAMES]], slice(0, 200), slice(200, None)
-    one, other = (omkl.panel(series="device", inputs=NAMES, lags=1) for _ in range(2))
-    one.partial_fit(X[first], rows.y[first])
-    for device in one.names:
-        other.restore_series(device, one.state_of(device))
-    expected = one.partial_fit(X[then], rows.y[then]).y_hat
-    np.testing.assert_array_equal(other.partial_fit(X[then], rows.y[then]).y_hat, expected)
-    for changed in (omkl.panel(series="device", inputs=NAMES, lags=1, seed=1), one):
-        with pytest.raises(ValueError, match="state of series 0 is of other settings"):
-            changed.restore_series(0, other.state_of(0)[: -1 if changed is one else None])
-    damaged = bytearray(one.state_of(0))
-    damaged[-1] ^= 1
-    with pytest.raises(ValueError, match="or damaged: go on"):
-        one.restore_series(0, bytes(damaged))
-
-
 def test_frames_are_predicted_as_series() -> None:
     rows = stream(50, n_series=2).fillna({"y": 0.0}).set_index(np.arange(100, 150))
     panel = omkl.panel(series="device")

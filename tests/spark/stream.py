@@ -1,4 +1,4 @@
-"""The driver of a stream: python stream.py FOLDER. It ends once all files are learned."""
+"""The driver of a stream: python stream.py FOLDER LEARNER. It ends once all files are learned."""
 
 import sys
 from pathlib import Path
@@ -6,10 +6,15 @@ from pathlib import Path
 import omkl
 from omkl import spark
 
-SETTINGS = {"series": "device", "inputs": ["a", "b"], "lags": 1, "eta": 0.1}
+COLUMNS = {"series": "device", "inputs": ["a", "b"]}
+# Learners, and into how many buckets their series are divided.
+LEARNERS = {
+    "panel": (lambda: omkl.panel(**COLUMNS), 5),
+    "auto": (lambda: omkl.learner("auto", season=0, **COLUMNS), 1),
+}
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, name: str) -> None:
     from pyspark.sql import SparkSession
 
     session = (
@@ -26,7 +31,8 @@ def main(folder: Path) -> None:
         .option("maxFilesPerTrigger", 1)
         .parquet(str(folder / "rows"))
     )
-    said = spark.partial_fit(rows, omkl.panel(**SETTINGS), target="y", order="n")
+    make, n_buckets = LEARNERS[name]
+    said = spark.partial_fit(rows, make(), target="y", order="n", n_buckets=n_buckets)
     query = (
         said.writeStream.format("parquet")
         .option("checkpointLocation", str(folder / "checkpoint"))
@@ -39,4 +45,4 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2])

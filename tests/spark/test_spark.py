@@ -1,4 +1,4 @@
-"""A panel in Spark: make test-spark, as a Java virtual machine and pyspark are needed."""
+"""Learners of series in Spark: make test-spark, which needs Java and PySpark."""
 
 import contextlib
 import os
@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 import omkl
-from tests.spark.stream import SETTINGS
+from tests.spark.stream import LEARNERS
 
 pytest.importorskip("pyspark", reason="PySpark is not installed: make test-spark")
 if not (shutil.which("java") or os.environ.get("JAVA_HOME")):
@@ -23,10 +23,11 @@ if not (shutil.which("java") or os.environ.get("JAVA_HOME")):
 N_FILES, ROWS = 8, 400
 
 
-def test_a_driver_that_is_killed_goes_on_with_every_row_once_and_the_same_numbers(tmp_path):
+@pytest.mark.parametrize("name", LEARNERS)
+def test_a_killed_driver_continues_with_every_row_once_and_the_same_bits(tmp_path, name):
     rows = written(tmp_path / "rows")
     commits = tmp_path / "checkpoint" / "commits"
-    with open(tmp_path / "log.txt", "w") as log, started(tmp_path, log) as driver:
+    with open(tmp_path / "log.txt", "w") as log, started(tmp_path, name, log) as driver:
         while driver.poll() is None and n_committed(commits) < 3:
             time.sleep(0.05)
         assert driver.poll() is None, (tmp_path / "log.txt").read_text()[-3000:]
@@ -34,11 +35,11 @@ def test_a_driver_that_is_killed_goes_on_with_every_row_once_and_the_same_number
         driver.wait()
         assert 3 <= n_committed(commits) < N_FILES
         assert not (tmp_path / "all.parquet").exists()
-    with open(tmp_path / "log.txt", "a") as log, started(tmp_path, log) as driver:
+    with open(tmp_path / "log.txt", "a") as log, started(tmp_path, name, log) as driver:
         assert driver.wait() == 0, (tmp_path / "log.txt").read_text()[-3000:]
     said = pd.read_parquet(tmp_path / "all.parquet").sort_values("n")
     assert np.array_equal(said["n"], rows["n"]) and np.array_equal(said["device"], rows["device"])
-    one = omkl.panel(**SETTINGS).partial_fit(rows.drop(columns=["n", "y"]), rows["y"])
+    one = LEARNERS[name][0]().partial_fit(rows.drop(columns=["n", "y"]), rows["y"])
     assert np.array_equal(said["y_hat"], one.y_hat)
 
 
@@ -60,12 +61,12 @@ def written(folder):
 
 
 @contextlib.contextmanager
-def started(folder, log):
+def started(folder, name, log):
     """A driver in a process group of its own, none of which is left behind."""
     script = Path(__file__).with_name("stream.py")
     place = {"PYTHONPATH": os.pathsep.join([str(Path(omkl.__file__).parents[1]), *sys.path])}
     driver = subprocess.Popen(
-        [sys.executable, str(script), str(folder)],
+        [sys.executable, str(script), str(folder), name],
         env=os.environ | place, stdout=log, stderr=log, start_new_session=True,
     )  # fmt: skip
     try:
