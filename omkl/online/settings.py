@@ -174,9 +174,13 @@ class LearnerSettings:
             raise ValueError(f"season={self.season!r}: at most {MOST_SEASONS} seasons")
         if self.series is None and not seasons:
             return
-        where = "a classification" if self.classes else f"{len(self.outputs)} outputs"
-        if self.algorithm != SERIES_ALGORITHM or self.outputs:
-            where = where if self.classes or self.outputs else self.algorithm
+        if self.outputs:
+            raise ValueError(
+                f"series= and season= are for one target, and outputs= has {len(self.outputs)}: "
+                "make one learner per target"
+            )
+        if self.algorithm != SERIES_ALGORITHM:
+            where = "a classification" if self.classes else self.algorithm
             raise ValueError(
                 f"series= and season= are for a regression with {SERIES_ALGORITHM}, and this is "
                 f"{where}: leave them out, or make one learner per series (omkl.panel)"

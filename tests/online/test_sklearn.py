@@ -259,5 +259,5 @@ def test_series_of_a_data_frame_are_learned_as_by_the_learner():
         clone(model).fit(rows[["price"]].to_numpy(), y)
     with pytest.raises(ValueError, match="the data frame has no column 'shop', the series"):
         clone(model).fit(rows[["price"]], y)
-    with pytest.raises(ValueError, match="this is 2 outputs: leave them out"):
+    with pytest.raises(ValueError, match="outputs= has 2: make one learner per target"):
         clone(model).fit(rows, np.column_stack([y, y]))
