@@ -24,9 +24,10 @@ def names() -> list[str]:
 
 
 def table() -> pd.DataFrame:
-    """Return a ``pandas.DataFrame`` of all algorithms: title, task, when to use each, and summary.
+    """Return a ``pandas.DataFrame`` of all algorithms.
 
-    The index has the names that ``omkl.learner(name)`` and ``algorithm=name`` accept.
+    Its columns are title, task, when to use each, summary, and the paper to cite. The index has
+    the names that ``omkl.learner(name)`` and ``algorithm=name`` accept.
     """
     import pandas as pd
 
@@ -37,7 +38,7 @@ def table() -> pd.DataFrame:
         except conf.MissingEntry:
             when = ""
         facts = {"title": registry.title(name), "task": load(name).task, "when": when}
-        rows[name] = facts | {"summary": registry.summary(name)}
+        rows[name] = facts | {"summary": registry.summary(name), "paper": registry.paper(name)}
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis("algorithm")
 
 

@@ -27,14 +27,20 @@ from omkl.utils.disk import write_atomically
 from omkl.utils.wording import few, warn
 
 EPILOG = """\
-Each row is predicted as if it came next. Columns are found by name and encoded as when the model
-learned. The target is not needed and not read. A new category is 0 in all inputs of its column, a
-new series of a panel is predicted as before its first row, and both are reported on standard error.
-Rows of LIBSVM text have all a target, or none: they then begin with a pair index:value.
+Each row is predicted as if it came next. Columns are found by name and
+encoded as when the model learned. The target is not needed and not read. A
+new category is 0 in all inputs of its column. A new series is predicted
+without past targets, from all others by auto, and has no interval. Both are
+reported on standard error. Rows of LIBSVM text have all a target, or none:
+they then begin with a pair index:value.
 
-columns: row (from 1), y_hat, spread (standard deviation), low and high (interval). Classes: row,
-class, probabilities. Several outputs: y_hat(NAME) and so on. The last column, far_out, names inputs
-beyond 4 deviations of earlier rows, separated by semicolons, unless stream.scaling=none.
+columns: row (from 1), y_hat, spread (standard deviation), low and high
+(interval). Classes: row, class, probabilities. Several outputs: y_hat(NAME)
+and so on. Series: row, their column, y_hat, low, high. Without series, the
+last column, far_out, names inputs beyond 4 deviations of earlier rows,
+separated by semicolons, unless stream.scaling=none. A model with
+stream.horizon=h predicts the target of the row h further down, target_row,
+and needs its dates and known columns in the file.
 
 exit status: 0 all well, 1 the model or the file cannot be used, 2 wrong usage
 """
@@ -96,7 +102,7 @@ def _predicted(learner: OnlineLearner, columns: dict[str, Any] | None, file: str
     """Return pieces of the output."""
     described = (columns or {}).get("columns")
     cfg = {**(columns or {}).get("reading", {}), "path": file}
-    tells_far = learner.settings.scaling == "columns"
+    tells_far, horizon = learner.settings.scaling == "columns", (columns or {}).get("horizon") or 0
     inputs = np.array(learner.inputs, dtype=object)
     words: dict[str, Counter[str]] = {}
     pieces = tables.inputs_in(cfg, described, learner.inputs, new_words=words)
@@ -105,9 +111,10 @@ def _predicted(learner: OnlineLearner, columns: dict[str, Any] | None, file: str
         for X, rows in _with_known_ahead(pieces, columns or {}):
             texts = [";".join(inputs[row]) for row in learner.far_out(X)] if tells_far else None
             far = [] if texts is None else [np.array(texts, dtype=object)]
-            yield [rows, *_columns(learner, X), *far]
+            yield [rows, *[rows + horizon] * bool(horizon), *_columns(learner, X), *far]
 
-    return _csv(["row", *_names(learner), *["far_out"] * tells_far], blocks(), words)
+    names = ["row", *["target_row"] * bool(horizon), *_names(learner)]
+    return _csv([*names, *["far_out"] * tells_far], blocks(), words)
 
 
 def _csv(
@@ -129,15 +136,26 @@ def _csv(
 def _with_known_ahead(
     pieces: Iterable[tuple[np.ndarray, np.ndarray, Any]], columns: dict[str, Any]
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield inputs and row numbers; inputs known ahead are taken from the predicted row."""
+    """Yield inputs and row numbers; inputs known ahead are taken from the predicted row.
+
+    Warn of rows whose predicted row is not in the file.
+    """
     horizon = columns.get("horizon")
     if not horizon:
         yield from ((X, rows) for X, rows, _ in pieces)
         return
     known = known_ahead(columns_described(columns["columns"]), columns["reading"].get("columns"))
     chunks = (Chunk(X, np.full(len(X), np.nan), rows) for X, rows, _ in pieces)
+    last = 0
     for chunk in ahead(chunks, horizon, known):
+        last = int(chunk.rows[-1]) if len(chunk.rows) else last
         yield chunk.x, chunk.rows
+    if len(known) and last:
+        warn(
+            f"rows {max(last - horizon, 0) + 1:,} to {last:,} lack the dates and known columns of "
+            f"the row {horizon} further down: append the coming rows to the file",
+            "omkl-predict",
+        )
 
 
 def _of_series(

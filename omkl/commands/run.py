@@ -170,7 +170,7 @@ def _print_hints(run: Run) -> None:
             steps.append(f"compare: -m algorithm={others}")
     hints = ["; ".join(steps)] if steps else []
     compared = {"ridge_features", "server"} & result["regret"].keys()
-    if has_kernels(run) and not ({"keys", "error_rate"} & result.keys() or compared):
+    if has_kernels(run) and not ({"series", "error_rate"} & result.keys() or compared):
         hints.append("regret in hindsight: regret.ridge_features=true")
     for name, hint in zip(["next", ""], hints, strict=False):
         print(f"{name:<9}{hint}")

@@ -63,7 +63,7 @@ Run a learner on a file or a data set, or with -m many runs and their table.
   omkl-run my.csv target=price                your own file, with learner auto
   omkl-run my.csv target=price interval=0.9   with intervals around predictions
   omkl-run algorithm=sfg_r dataset=naval      a learner and a data set by name
-  omkl-run -m algorithm=raker,gf seed=1,2     every combination, and one table
+  omkl-run -m algorithm=raker,gf D=20,50      every combination, and one table
 
   KEY=VALUE            a setting; for a misspelt one the closest is named
   -m, --multirun       run every combination of values with commas between

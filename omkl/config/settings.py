@@ -74,6 +74,16 @@ def _require_series(settings: Settings, name: str) -> None:
             f"dataset.series={dataset['series']!r} gives each series a learner of its own, "
             "and the clients of a federation share a learner: leave one of the two out"
         )
+    if dataset.get("series") is not None and (
+        hindsight := [
+            key for key in ("ridge_features", "kernel_ridge") if getattr(settings.regret, key)
+        ]
+    ):
+        raise ValueError(
+            f"regret.{hindsight[0]}=true is of one stream, and "
+            f"dataset.series={dataset['series']!r} "
+            "names several: leave one of the two out"
+        )
     if name != "auto" and dataset.get("season") is not None:
         raise ValueError(
             f"dataset.season={dataset['season']} is of auto, and {name} has no "

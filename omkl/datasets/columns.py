@@ -220,6 +220,7 @@ def _position(item: Any, names: Sequence[str], key: str, where: str) -> int:
 
 _BLANK_CURE = "If it stands for a missing value, add it to dataset.na_values."
 INPUT_CURE = f"Correct the file, leave the column out, or say what it is: columns=. {_BLANK_CURE}"
+MODEL_CURE = "Correct the cell, or remove its content: missing values are filled."
 TARGET_CURE = f"Correct the file; if these are classes, add task=classification. {_BLANK_CURE}"
 
 
@@ -233,7 +234,12 @@ def series_are_whole(column: pd.Series) -> bool:
 
 
 def series_of(
-    cells: pd.Series, rows: np.ndarray, where: str, whole: bool, may_be_blank: bool = False
+    cells: pd.Series,
+    rows: np.ndarray,
+    where: str,
+    whole: bool,
+    may_be_blank: bool = False,
+    cure: str = "Set dataset.missing=drop, or correct the file.",
 ) -> np.ndarray:
     """Return the series of rows.
 
@@ -249,6 +255,8 @@ def series_of(
         Whether series are whole numbers; otherwise they are texts.
     may_be_blank
         Whether cells may be missing.
+    cure
+        Last part of the message for a missing cell.
 
     Returns
     -------
@@ -267,13 +275,14 @@ def series_of(
         if series[n] is not None or (blank and may_be_blank):
             continue
         if blank:
-            problem = "has no value, so the series of that row is not known. Set"
-            cure = "dataset.missing=drop, or correct the file."
+            problem = f"has no value, so the series of that row is not known. {cure}"
         else:
             kind = "whole number" if whole else "text"
-            problem = f"has {str(cell)!r} where a {kind} should be, as in the first rows:"
-            cure = "series are whole numbers, or they are texts. Correct the file."
-        raise DataError(f"{where}: row {rows[n]}, column {str(cells.name)!r} {problem} {cure}")
+            problem = (
+                f"has {str(cell)!r} where a {kind} should be, as in the first rows: series are "
+                "whole numbers, or they are texts. Correct the file."
+            )
+        raise DataError(f"{where}: row {rows[n]}, column {str(cells.name)!r} {problem}")
     return series
 
 

@@ -13,6 +13,7 @@ from omkl.datasets import notices, prepare, read
 from omkl.datasets.base import MOST_COLUMNS, Chunk, DataError, Piece, RowCount, as_data_error
 from omkl.datasets.cells import NumberFormat, is_blank, word
 from omkl.datasets.columns import (
+    MODEL_CURE,
     NUMBERS,
     TARGET_CURE,
     Column,
@@ -298,12 +299,17 @@ def inputs_in(
                 f"{few(names)}, and not {few(missing)}."
             )
         cells = (frame.iloc[:, names.index(column.name)] for column in known)
-        parts = [c.encode(s, rows, where, new=new_words) for c, s in zip(known, cells, strict=True)]
+        parts = [
+            column.encode(series, rows, where, MODEL_CURE, new_words)
+            for column, series in zip(known, cells, strict=True)
+        ]
         X, series = np.concatenate(parts, axis=1), None
         refuse(np.isinf(X), rows, inputs, where, "is infinite. Correct the file.")
         if cfg.get("series") is not None:
             place = place_of(cfg["series"], names, where, "the series of the model")
-            series = series_of(frame.iloc[:, place], rows, where, whole_series)
+            series = series_of(
+                frame.iloc[:, place], rows, where, whole_series, cure="Correct the file."
+            )
         yield Piece(X, rows, series)
 
 

@@ -108,7 +108,10 @@ def panels_of(runs: Sequence[Run], x: str = ROWS, y: str = "") -> Panels:
     if x != ROWS:
         return against(frame_of(runs, [x.removeprefix("algorithm.")]), x, y)
     if y not in ("", "mse", "error_rate"):
-        raise ValueError(f"x={ROWS} draws the error over the rows: leave y={y} out")
+        raise ValueError(
+            f"x={ROWS}, the default, draws the error over the rows: leave y={y} out, or name a "
+            "setting as x, such as x=D"
+        )
     return running(runs)
 
 

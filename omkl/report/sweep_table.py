@@ -97,7 +97,9 @@ def notes_of(frame: pd.DataFrame) -> list[str]:
     if against := list(dict.fromkeys(r["comparator"] for r in rows if r["comparator"])):
         without = dict.fromkeys(row["name"] for row in rows if not row["comparator"])
         if without:
-            against.append(f"none was computed for {few(without)}")
+            against.append(
+                f"none was computed for {few(without)} (regret.ridge_features=true computes one)"
+            )
         notes.append(f"Regret against: {'; '.join(against)}")
     return notes
 

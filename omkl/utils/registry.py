@@ -183,6 +183,12 @@ def summary(name: str) -> str:
     return text.removesuffix(".").replace("``", "")
 
 
+def paper(name: str) -> str:
+    """Return the paper to cite for an algorithm, from its docstring; "" if it names none."""
+    found = re.search(r"^Paper +(.*\n(?: {4,}.*\n)*)", docstring(name) + "\n", re.MULTILINE)
+    return " ".join(found[1].split()).replace("``", "") if found else ""
+
+
 def docstring(name: str) -> str:
     """Return the docstring of an algorithm, which describes its paper, or ""."""
     entry = _entry(name)

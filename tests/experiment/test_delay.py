@@ -182,6 +182,11 @@ def test_calendar_and_declared_columns_are_those_of_the_row_that_is_predicted(
     )
     rows.drop(columns="load").to_csv("new.csv", index=False)
     assert predict.main([str(found.folder), "new.csv"]) == 0
-    said = pd.read_csv(io.StringIO(capsys.readouterr().out), index_col="row").y_hat
+    printed = capsys.readouterr()
+    predicted = pd.read_csv(io.StringIO(printed.out), index_col="row")
+    assert (predicted.target_row == predicted.index + h).all()
+    assert f"lack the dates and known columns of the row {h} further down" in printed.err
     learner = omkl.load_learner(found.folder / "model.npz")
-    np.testing.assert_allclose(said[:-h], learner.predict(by_hand[:-h].drop(columns="load")))
+    np.testing.assert_allclose(
+        predicted.y_hat[:-h], learner.predict(by_hand[:-h].drop(columns="load"))
+    )

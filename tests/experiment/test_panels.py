@@ -166,6 +166,7 @@ def test_a_row_without_a_key_is_an_error_or_dropped(file: Path) -> None:
         ({"stream": {"order": "shuffled"}}, "set stream.order=file"),
         ({"stream": {"scaling": "whole"}}, "set stream.scaling=columns or none"),
         ({"stream": {"horizon": 2}}, "leave stream.delay and stream.horizon out"),
+        ({"regret": {"ridge_features": True}}, "names several: leave one of the two out"),
         ({"federation": "iid", "clients": 2, "algorithm": "pof_mkl"}, "federation share a learner"),
         ({"series": "sales"}, "dataset.series and dataset.target are both 'sales'"),
         ({"series": "shpo"}, r"dataset\.series: there is no column 'shpo'. Did you mean 'shop'"),

@@ -221,6 +221,7 @@ def test_algorithms_are_listed_with_when_to_take_each():
     table = omkl.algorithms.table()
     assert set(table.index) == set(omkl.algorithms.names())
     assert table.loc["auto", "title"] == "Auto" and table.loc["raker", "when"]
+    assert "Graph-Aided" in table.paper["gf"]
 
 
 def test_a_forged_column_is_no_column(tmp_path):
