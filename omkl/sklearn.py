@@ -209,8 +209,8 @@ class _Online(LearnerParameters, BaseEstimator):
 class OnlineMKLRegressor(RegressorMixin, RegressorParameters, _Online):
     """Regression that learns row by row, with many kernels and adaptive intervals.
 
-    ``fit`` starts anew and goes once over the rows. ``partial_fit`` continues with rows in order.
-    Inputs and targets need no scaling; an input may be NaN and counts as its mean. Texts,
+    ``fit`` starts from nothing and reads the rows once. ``partial_fit`` continues with rows in
+    order. Inputs and targets need no scaling; an input may be NaN and counts as its mean. Texts,
     categories and dates of a data frame become numbers as in a file (``omkl.columns``). After
     ``partial_fit`` predictions are for the next row: a learner with past targets (``auto``, or
     ``lags``) assumes that the row follows the last learned one.
@@ -229,10 +229,11 @@ class OnlineMKLRegressor(RegressorMixin, RegressorParameters, _Online):
     random_state
         The seed. A whole number is the seed of ``omkl-run seed=``.
     past_targets
-        Whether predictions may use the latest targets. "auto": ``partial_fit`` keeps the order of
-        rows, so they may; ``fit`` without ``series`` learns in a random order if the algorithm uses
-        past targets (``auto``), because the rows to predict need not follow. True: always in order,
-        as ``omkl-run``. False: always in a random order.
+        Whether predictions may use the latest targets. True: rows are learned in order, as by
+        ``omkl-run``, and predictions use the latest targets. False: rows are learned in random
+        order, in which past targets carry no information. "auto": in order in ``partial_fit``, and
+        in random order in ``fit``, whose rows to predict may be far from the learned rows; always
+        in order with ``series`` or ``lags``, or with an algorithm without past targets.
 
     Attributes
     ----------

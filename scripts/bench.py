@@ -1,12 +1,12 @@
-"""Measure the streaming core against the limit of this machine.
+"""Measure the compiled core in relation to the limit of this machine.
 
     python scripts/bench.py [--quick] [--only SECTION ...]
 
 Prints each table as it is measured and writes bench.json. The sections:
 
-limits     throughput of the operations of a round, and so the least time of a round
-learners   every algorithm beside its least time
-federated  a client's round of every federated learner beside its least time
+limits     throughput of the operations of a round, and the least time of a round that follows
+learners   time of every algorithm, and its least time
+federated  time of a client's round of every federated learner, and its least time
 """
 
 import argparse
@@ -45,7 +45,7 @@ def main(arguments: list[str]) -> int:
 
 
 def measure(wanted: list[str], seconds: float) -> dict[str, Any]:
-    """Measure the wanted sections, for so many seconds each learner, and print them."""
+    """Measure the wanted sections, each learner for ``seconds``, and print them."""
     start = time.perf_counter()
     rows = setting.rows(learners.EXACT_ROUNDS)
     bench: dict[str, Any] = {

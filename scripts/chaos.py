@@ -1,20 +1,20 @@
-"""Kill, starve and damage sweeps at random, start them again, and count what is lost.
+"""Disturb sweeps at random, start them again, and count losses.
 
     python scripts/chaos.py [--kills 50] [--seed 0] [--only kills-2 ...] [--docs docs]
 
-One sweep of six small jobs is run undisturbed, and its numbers are the truth. Then
+An undisturbed sweep of six small jobs gives the reference numbers. Disturbances:
 
-kills-N          the sweep is killed with its children, after a random time, --kills times in all;
-                 each time the same command goes on; in 1 process or in 2
-ctrl-c           a run is interrupted while MLflow is told of it
-full-disk        no file may grow beyond a size, from no byte at all
-damage           a random byte of a random file of results or caches is flipped
-at-once          four processes run the same sweep at once
+kills-N          kill the sweep and its children after a random time, --kills times in all; after
+                 each kill the same command continues, in 1 or 2 processes
+ctrl-c           interrupt a run while MLflow logs it
+full-disk        limit the size of files, from 0 bytes on
+damage           flip a random byte of a random file of results or caches
+at-once          run the same sweep in four processes at once
 
-After each disturbance the same command must end well, with each number as in the truth, each job
-once, and no staging folder left; after Ctrl-C it must end within 2 s, and the MLflow view must hold
-the one result whole. Every moment and size follows from --seed. Exit status 1 where anything was
-lost; --docs writes the table into docs/reliability.md.
+After each disturbance the same command must succeed, with the reference numbers, each job once, and
+no staging folder left. After Ctrl-C it must end within 2 s, and the MLflow view must show the one
+complete result. Times and sizes follow from --seed. The exit status is 1 after a loss; --docs
+writes the table into docs/reliability.md.
 """
 
 import contextlib
@@ -49,7 +49,7 @@ Losses = tuple[int, list[str]]  # how often it was disturbed, and what was lost
 
 
 class Tally(NamedTuple):
-    """What came of a kind of disturbance: ``lost`` are sentences."""
+    """Result of a kind of disturbance; ``lost`` has a sentence per loss."""
 
     name: str
     done: int
@@ -58,7 +58,7 @@ class Tally(NamedTuple):
 
 
 class Chaos:
-    """The disturbances, in folders below ``where``."""
+    """Disturbances, in folders below ``where``."""
 
     def __init__(self, where: Path, seed: int, kills: int) -> None:
         self.where, self.kills, self.seed = where, kills, seed
@@ -74,7 +74,7 @@ class Chaos:
         self.seconds = time.monotonic() - began  # with compiled code kept
 
     def place(self, name: str, arguments: Sequence[str] = SWEEP) -> Place:
-        """A fresh place with the compiled code and the prepared data of the truth."""
+        """Make a new place with the compiled code and the prepared data of the reference."""
         place = Place(self.where / name, arguments)
         shutil.copytree(self.kept.cache, place.cache)
         return place
@@ -101,7 +101,7 @@ class Chaos:
         return done, lost
 
     def interrupted(self) -> Losses:
-        """Ctrl-C while a published result is tracked: it ends soon, and the view is right."""
+        """Send Ctrl-C while a published result is logged; check the delay and the view."""
         place, lost = self.place("ctrl-c", ONE), []
         place.finish()  # makes the database
         (first,) = place.runs()
@@ -175,7 +175,7 @@ class Chaos:
         return times, lost
 
     def disturb(self, kind: str) -> Losses:
-        """Do one of KINDS."""
+        """Apply a disturbance of KINDS."""
         n_jobs = kind.removeprefix("kills-")
         if n_jobs.isdecimal():
             return self.killed(int(n_jobs))
@@ -189,7 +189,7 @@ class Chaos:
 
 
 def _wait_for_another_than(number: int, folder: Path) -> float:
-    """The time when another folder has taken the place of this one, or when patience ends."""
+    """Wait until another folder has replaced this one, at most PATIENCE; return the time."""
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         with contextlib.suppress(FileNotFoundError):  # it has just been moved away

@@ -1,17 +1,17 @@
-"""Ten million rounds of a file and of every representation: flat memory, finite, as good as ever.
+"""Check a file and every representation over ten million rounds: memory, finite numbers, errors.
 
     python scripts/endurance.py [--rounds 10000000] [--minutes 3] [--only NAME ...] [--docs docs]
 
-First a Parquet file of as many rows with 100 columns goes through a run of the running mean, beside
-the baselines. It passes if the peak of memory after its third chunk grows by less than 100 MB.
+First, a run of the running mean and the baselines reads a Parquet file of as many rows with 100
+columns. It passes if the peak of memory grows by less than 100 MB after the third chunk.
 
-The scale of the inputs drifts by a factor of ten and back; labels are a small function of their
-direction and noise, so that no learner can be much better than another and one that has gone wrong
-is seen. A learner passes if every number is finite, memory after the first tenth grows by less than
-2 MB, and the error of the last tenth is within 10 % of the first's, whose inputs it mirrors.
-A learner that would take longer than --minutes has fewer rounds. Where a representation keeps every
-row there is nothing to pass, and it is left out. Exit status 1 where one fails; --docs writes the
-tables into docs/reliability.md.
+The scale of the inputs drifts by a factor of ten and back. Targets are a small function of the
+direction of the inputs, and noise, so all learners have nearly the same error, and a failure is
+visible. A learner passes if every number is finite, memory grows by less than 2 MB after the first
+tenth, and the error of the last tenth is within 10 % of that of the first, whose inputs have the
+same scale. A learner that would take longer than --minutes has fewer rounds. Representations that
+store every row are omitted. The exit status is 1 after a failure; --docs writes the tables into
+docs/reliability.md.
 """
 
 import multiprocessing
@@ -40,7 +40,7 @@ WITHIN = 0.1
 
 
 class Lasted(NamedTuple):
-    """What came of a learner: ``wrong`` is "" where it passed."""
+    """Result of a learner; ``wrong`` is "" if it passed."""
 
     name: str
     representation: str
@@ -53,7 +53,7 @@ class Lasted(NamedTuple):
 
 
 def one_a_representation() -> dict[str, str]:
-    """The first learner of each representation that is bounded, by its name."""
+    """Return the first learner of each representation with bounded memory, by its name."""
     found: dict[str, str] = {}
     for name in algorithms.names():
         representation = algorithms.load(name).representation
@@ -73,13 +73,13 @@ def blocks(T: int, d: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 
 def memory() -> float:
-    """Resident memory in MB."""
+    """Return the resident memory in MB."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * 4096 / 1e6
 
 
 def affordable(case: Case, T: int, seconds: float) -> int:
-    """T, or the rounds that the learner has time for."""
+    """Return T, or the number of rounds that take ``seconds`` if it is smaller."""
     learner = case.learner()
     for X, y in blocks(2 * BLOCK, learner.d):  # the first compiles
         began = time.monotonic()
@@ -115,7 +115,7 @@ def last(name: str, most: int, seconds: float) -> Lasted:
 
 
 class FileRun(NamedTuple):
-    """Peak memory in MB of a run of a file: after three chunks, and at its end."""
+    """Peak memory in MB of a run of a file, after three chunks and at its end."""
 
     rows: int
     third_chunk: float
@@ -125,12 +125,12 @@ class FileRun(NamedTuple):
 
 
 def peak() -> float:
-    """The most resident memory so far, in MB."""
+    """Return the largest resident memory so far, in MB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
 
 
 def write_file(path: str, n_rows: int) -> None:
-    """Write numbers of few different values, which Parquet packs into a tenth of their size."""
+    """Write columns with few distinct values, which Parquet compresses to a tenth."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -144,7 +144,7 @@ def write_file(path: str, n_rows: int) -> None:
 
 
 def run_file(n_rows: int) -> FileRun:
-    """Stream a file through a run; another process writes it, whose memory does not count."""
+    """Run a learner on a file. Another process writes the file, so its memory does not count."""
     peaks: list[float] = []
 
     def progress(stage: str, done: int, total: int | None, loss: float | None) -> None:

@@ -1,10 +1,10 @@
-"""Install what requirements.lock names, and omkl, beside the Python that runs this.
+"""Install the packages of requirements.lock, and omkl, for the Python that runs this script.
 
     .venv/bin/python scripts/install.py
 
-uv does it in seconds where pip takes a minute; uv itself comes from the lock, by pip. Both
-check the hashes of the lock and ask the same indexes: those of pip's configuration. Where uv
-cannot be had or does not succeed, a line says so and pip does the work.
+uv needs seconds where pip needs a minute; pip installs uv itself from the lock. Both check the
+hashes of the lock and use the indexes of pip's configuration. If uv is unavailable or fails, the
+script says so and uses pip.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def main() -> int:
 
 
 def with_uv() -> str | None:
-    """Install by uv; what went wrong, or None."""
+    """Install with uv, and return the error, or None."""
     pin = locked("uv", LOCK.read_text(encoding="utf-8"))
     if pin is None:
         return "is not in requirements.lock"
@@ -70,16 +70,16 @@ def with_uv() -> str | None:
 
 
 def locked(package: str, lock: str) -> str | None:
-    """The lines of the lock on one package: its version and its hashes."""
+    """Return the lines of the lock for one package: its version and its hashes."""
     found = re.search(rf"^{package}==(?:.*\\\n)*.*\n", lock, re.MULTILINE)
     return found[0] if found else None
 
 
 def of_pip(lines: Iterable[str]) -> dict[str, str]:
-    """uv's variables for what ``pip config list`` says.
+    """Return the variables of uv that correspond to the output of ``pip config list``.
 
-    A line is ``section.option='value'``. As for pip, a variable (``:env:``) counts more than
-    the section ``install``, and that more than ``global``.
+    A line is ``section.option='value'``. As in pip, a variable (``:env:``) overrides the section
+    ``install``, and ``install`` overrides ``global``.
     """
     sections: dict[str, dict[str, str]] = {"global": {}, "install": {}, ":env:": {}}
     for line in lines:
@@ -96,7 +96,7 @@ def of_pip(lines: Iterable[str]) -> dict[str, str]:
 
 
 def _last_words(command: list[str], environment: Mapping[str, str]) -> str | None:
-    """What a command that failed said last; None where it succeeded."""
+    """Return the last output of a failed command; None if it succeeded."""
     done = subprocess.run(command, env=dict(environment), capture_output=True, text=True)
     if not done.returncode:
         return None

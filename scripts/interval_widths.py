@@ -1,7 +1,7 @@
-"""Print the table of docs/intervals.md: widths that depend on the row against one width.
+"""Print the table of docs/intervals.md: learned widths compared with one width for all rows.
 
-The streams are synthetic, because only they tell the true size of the noise of each row. ``auto``
-was designed on the first five and judged on the others.
+The streams are synthetic, because the true size of the noise of each row must be known. ``auto``
+was designed on the first five and tested on the others.
 
     python scripts/interval_widths.py
 """
@@ -46,7 +46,7 @@ def design_streams(seed: int = 0) -> Iterator[Stream]:
 
 
 def judging_streams(seed: int = 100) -> Iterator[Stream]:
-    """Yield the streams that played no part in the design."""
+    """Yield streams that were not used in the design."""
     rng, t, ones = np.random.default_rng(seed), np.arange(N_ROWS), np.ones(N_ROWS)
     group = rng.integers(0, 4, N_ROWS)
     X = np.column_stack([np.eye(4)[group], rng.uniform(size=(N_ROWS, 4))])

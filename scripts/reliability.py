@@ -29,7 +29,7 @@ PAGE = "reliability.md"
 
 
 class Place:
-    """A folder of outputs and one of caches, in which ``omkl-run`` is started."""
+    """Folders of outputs and caches, in which ``omkl-run`` is started."""
 
     def __init__(self, folder: Path, arguments: Sequence[str]) -> None:
         self.folder, self.arguments = folder, list(arguments)
@@ -56,7 +56,7 @@ class Place:
         )
 
     def finish(self) -> tuple[int, str]:
-        """Exit status and output of a start that nobody disturbs."""
+        """Start the command undisturbed, and return its exit status and output."""
         with self.start() as process:
             out = ended_within(process, PATIENCE)
         return process.returncode, out
@@ -65,19 +65,19 @@ class Place:
         return list(find(self.outputs)) if self.outputs.is_dir() else []
 
     def numbers(self) -> Counter[str]:
-        """What every complete run says, and how often."""
+        """Return the numbers of every complete run, and how often they occur."""
         keys = ("algorithm", "params", "mse")
         complete = [run.result for run in self.runs() if run.complete]
         return Counter(json.dumps({k: r[k] for k in keys}, sort_keys=True) for r in complete)
 
     def litter(self) -> list[str]:
-        """What is left in the folders of runs beside runs, but for what was just being written."""
+        """Return files in the folders of runs that belong to no run, except staging folders."""
         known = {run.folder.name for run in self.runs()}
         beside = [p.name for p in self.outputs.glob("runs/*/*") if p.name not in known]
         return [name for name in beside if not name.startswith(disk.STAGING)]
 
     def view(self) -> list[str]:
-        """The run folders that the MLflow view shows; what is not whole says so."""
+        """Return the run folders that the MLflow view shows, and mark incomplete ones."""
         import mlflow
 
         client = mlflow.MlflowClient(tracking_uri=tracking.uri(self.outputs))
@@ -98,7 +98,7 @@ def send(process: subprocess.Popen[str], number: signal.Signals) -> None:
 
 
 def ended_within(process: subprocess.Popen[str], seconds: float) -> str:
-    """The output of a process, which is killed with its children where it takes longer."""
+    """Return the output of a process; kill it and its children after ``seconds``."""
     try:
         return process.communicate(timeout=seconds)[0]
     except subprocess.TimeoutExpired:
@@ -107,7 +107,7 @@ def ended_within(process: subprocess.Popen[str], seconds: float) -> str:
 
 
 def lost_in(place: Place, truth: Counter[str], status: int, out: str) -> list[str]:
-    """What is wrong after a start that nobody disturbed, in words."""
+    """Return a sentence for each loss after an undisturbed start."""
     found = []
     if status:
         found.append(f"exit status {status}: {out.strip().splitlines()[-1:]}")
@@ -126,7 +126,10 @@ def lost_in(place: Place, truth: Counter[str], status: int, out: str) -> list[st
 
 
 def parser(description: str, names: Sequence[str], usual: Sequence[str]) -> argparse.ArgumentParser:
-    """Options of both scripts: ``--only``, some of ``names`` or the ``usual`` ones; ``--docs``."""
+    """Return a parser of the options of both scripts, ``--only`` and ``--docs``.
+
+    ``--only`` accepts ``names``; its default is ``usual``.
+    """
     made = argparse.ArgumentParser(description=description.splitlines()[0])
     default = f"default: {', '.join(usual)}"
     made.add_argument(

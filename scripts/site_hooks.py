@@ -1,6 +1,6 @@
-"""What mkdocs calls when it builds the site: generated pages, links, and a check of what was built.
+"""Hooks of mkdocs: generated pages, links, and a check of the built site.
 
-``GALLERY_ROWS=200`` in the environment runs the gallery in miniature.
+``GALLERY_ROWS=200`` in the environment runs the gallery with few rows.
 """
 
 from __future__ import annotations
@@ -79,12 +79,12 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 @functools.cache
 def _ran(name: str, text: str, rows: str | None) -> tuple[str, dict[str, bytes]]:
-    """A gallery page; run again where its script has changed."""
+    """Return a gallery page; run its script again if the script has changed."""
     return gallery.page(name, gallery.run_alone(name, int(rows) if rows else None))
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Links that are right in the repository: to pages beside docs/, to scripts of the gallery."""
+    """Rewrite the repository's links to pages outside docs/ and to gallery scripts."""
     place = page.file.src_uri
     if place in PROJECT:
         return re.sub(r"\]\(docs/", "](", markdown)
@@ -95,12 +95,12 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Formulas as MathML."""
+    """Replace formulas by MathML."""
     return formulas.typeset(html)
 
 
 def on_post_build(config: MkDocsConfig) -> None:
-    """Look at what was built; an error where a link is dead or a page loads from afar."""
+    """Check the built site. Raises an error for a dead link or a file loaded from another site."""
     problems = links.problems(Path(config.site_dir))
     if problems:
         raise PluginError("\n".join(problems))

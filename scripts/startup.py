@@ -1,9 +1,9 @@
-"""How long a whole ``omkl-run`` takes, from the shell prompt to its last line.
+"""Time a whole ``omkl-run``, from the shell prompt to its last line.
 
     python scripts/startup.py [--repeat 3] [-- omkl-run's arguments]
 
-Every number is of a process of its own, the least of the repetitions. Compiled code and prepared
-data are kept from an earlier start; comparators are not.
+Every number is the least time of new processes. Compiled code and prepared data come from an
+earlier start; comparators are computed again.
 """
 
 import argparse
@@ -38,7 +38,7 @@ ROWS = {
 
 
 def measure(arguments: Sequence[str] = DEFAULT, repeat: int = 3) -> dict[str, Any]:
-    """Start ``omkl-run`` with these arguments ``repeat`` times, if it is several after a first.
+    """Start ``omkl-run`` with these arguments ``repeat`` times, after a first start if several.
 
     Returns ``arguments`` and, for each of ``ROWS``, the least seconds.
     """
@@ -63,13 +63,13 @@ def _once(arguments: Sequence[str], least: Path, outputs: Path) -> dict[str, flo
 
 
 def environment() -> dict[str, str]:
-    """Variables for a process of Python that imports this checkout, whatever else is installed."""
+    """Return variables with which a Python process imports this checkout."""
     paths = filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")])
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 
 
 def _seconds(*words: str) -> float:
-    """Of a process of Python with these arguments."""
+    """Return the seconds of a Python process with these arguments."""
     own = environment()
     began = time.perf_counter()
     subprocess.run([sys.executable, *words], check=True, stdout=subprocess.DEVNULL, env=own)
@@ -77,7 +77,7 @@ def _seconds(*words: str) -> float:
 
 
 def table(measured: dict[str, Any]) -> str:
-    """What ``measure`` measured, as text."""
+    """Format the result of ``measure`` as text."""
     lines = [f"omkl-run {' '.join(measured['arguments'])}"]
     lines += [f"  {name:10} {measured[name]:7.3f} s  {text}" for name, text in ROWS.items()]
     return "\n".join(lines)

@@ -177,7 +177,7 @@ def _print_hints(run: Run) -> None:
 
 
 def from_folder(folder: Path | None, typed: Sequence[str]) -> tuple[Sequence[str], Values]:
-    """Return the typed arguments, and the settings of the run in a folder for the others.
+    """Return the typed arguments, and the settings of a folder's run as values below them.
 
     Raises UsageError if there is no run in the folder, or it is damaged.
     """

@@ -330,7 +330,7 @@ class Algorithm(NamedTuple):
 
     @property
     def learns_classes_together(self) -> bool:
-        """Whether this is the ``of_classes`` of a classifier: it learns all classes together."""
+        """True for the ``of_classes`` of a classifier: it learns all classes together."""
         return hasattr(self.Params, "n_classes")
 
 

@@ -52,16 +52,16 @@ SERVER = Exchange()
 class Links(NamedTuple):
     """Recipients and weights of the messages of K clients.
 
-    S states receive messages: the server's single state, or one state per client.
+    S states receive messages: the single state of the server, or one state per client.
 
-    state_of  (K,) int64: the state that a client reads
+    state_of  (K,) int64: the state that each client reads
     first     (K + 1,) int64: client k has the links first[k] .. first[k + 1] - 1
-    to        (E,) int64: the state at the end of each link
-    weight    (E,) weight of a message there, above 0
+    to        (E,) int64: the state that each link leads to
+    weight    (E,) weight of a message on each link, above 0
     own       1 if the first link of a client leads to its own state, otherwise 0
-    copies    most copies of a message that a client sends: 1 to a server
+    copies    largest number of copies of a message that a client sends; 1 with a server
     every     rounds from one exchange to the next
-    levels    positive values of a rounded entry; 0: entries are float64
+    levels    number of positive values of a rounded entry; 0: entries are float64
     """
 
     state_of: np.ndarray

@@ -10,8 +10,8 @@ every coordinate (``combine_messages``). With ``NO_PROTECTION`` and an ``Inbox``
 of this is off, and the arithmetic is that of the learners alone.
 
 Shapes: N rows of W shared parameters, E losses; ``theta`` of a server's model is (N, W). Every
-function reads a row as the same two halves, sines and cosines. A load across two packs that were
-just stored would wait for both stores.
+function reads a row as two halves, sines and cosines, because a load that crosses the border
+of two halves would wait until both are stored.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def step_into(model, i, message, j, features, step, shrink):
     model
         Shared parameters.
     i
-        Kernel; it is number i of the evaluated ones.
+        Kernel. All kernels must be evaluated, so that kernel i is the i-th evaluated one.
     message, j
         Output, and its row.
     features

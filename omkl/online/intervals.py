@@ -108,7 +108,7 @@ class AdaptiveIntervals:
         return half if units is None else units.width(half)
 
     def follow_one(self, y_hat: float, scored: bool, y: float, far: bool) -> None:
-        """Learn one round, equal to the last bit to ``follow``.
+        """Learn one round. The result equals that of ``follow`` to the last bit.
 
         Parameters
         ----------

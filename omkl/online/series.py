@@ -241,9 +241,9 @@ class TargetSeries:
     def _complete(units: Units, raw: np.ndarray) -> None:
         """Write the predictions of both learners into the candidates of the mixture.
 
-        Column OWN holds the predictions in units of the series, which become units of the target.
-        Without units, all candidates are predictions of the learner of raw targets, except for the
-        last target of a series that has one.
+        Column OWN has the predictions in units of the series, and they are converted to units of
+        the target. For a row without units, all candidates are the prediction of the learner of raw
+        targets, except the last target of a series that has one.
         """
         f, has = units.candidates, (units.scale > 0.0)[:, None]
         f[:, OWN] = units.location + units.scale * f[:, OWN]

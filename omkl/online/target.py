@@ -28,6 +28,9 @@ class TargetLearner:
         One core learner, or one per class against the rest.
     scaler
         Past values of the target, and its units.
+    levels
+        Means of the target by category, which replace codes of categories in rows; None without
+        them.
     intervals
         Intervals of one width; None if the learner has no intervals.
     widths
@@ -176,7 +179,21 @@ class TargetLearner:
         far: np.ndarray,
         slots: np.ndarray,
     ) -> Ends:
-        """Return the intervals and standard deviations for the predictions y_hat of the rows Z."""
+        """Return the intervals and standard deviations for the predictions of n rows.
+
+        Parameters
+        ----------
+        Z
+            Scaled rows (n, d + lags).
+        y_hat
+            Predictions (n,).
+        spread
+            Standard deviation of the core learner (n,), in the units of the target.
+        far
+            Whether an input is far from all learned inputs (n,).
+        slots
+            Slot of the series of each row (n,).
+        """
         half = np.full(len(far), np.nan)
         if self.intervals:
             half = self.intervals.half_widths(far)
@@ -195,7 +212,19 @@ class TargetLearner:
     # --- Single rows ------------------------------------------------------------------------------
 
     def predict_one(self, row: np.ndarray, far: bool, z: np.ndarray, slot: int) -> RowPrediction:
-        """Predict the row z (d + lags,), which core learners read as ``row``."""
+        """Predict one row.
+
+        Parameters
+        ----------
+        row
+            Inputs that core learners read.
+        far
+            Whether an input is far from all learned inputs.
+        z
+            The scaled row (d + lags,).
+        slot
+            Slot of the row's series.
+        """
         y_hat: Any
         if len(self.learners) > 1:
             y_hat = np.array([learner.predict_one(row)[0] for learner in self.learners])
@@ -232,10 +261,20 @@ class TargetLearner:
         prediction: RowPrediction,
         slot: int,
     ) -> None:
-        """Learn the target y of the row z.
+        """Learn one target.
 
-        If z is the row that was predicted last, ``row`` holds the inputs that core learners read.
-        Otherwise ``row`` is None.
+        Parameters
+        ----------
+        row
+            Inputs that core learners read, if z was predicted last; otherwise None.
+        z
+            The scaled row (d + lags,).
+        y
+            The target.
+        prediction
+            Prediction of this row.
+        slot
+            Slot of the row's series.
         """
         is_last, series, part = row is not None, self.series, prediction.series
         past, *contexts = prediction.past

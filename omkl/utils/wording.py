@@ -79,7 +79,7 @@ def time_left(elapsed: float, done: float, total: float) -> str:
 
 
 def over_seeds(n_seeds: int) -> str:
-    """Return "mean ± std over 5 seeds" or "1 seed", the origin of a number."""
+    """Return "mean ± std over 5 seeds", or "1 seed", to print after a number."""
     return f"mean ± std over {n_seeds} seeds" if n_seeds > 1 else "1 seed"
 
 

@@ -1,6 +1,6 @@
-"""A client's round of every federated learner on one thread, beside its limit.
+"""Measure a client's round of every federated learner on one thread, and its least time.
 
-51 kernels, D as 1000 numbers per round allow.
+The dictionary has 51 kernels, and D follows from 1000 numbers per round.
 """
 
 from typing import Any, NamedTuple
@@ -47,10 +47,10 @@ def case(name: str, dictionary: tuple[Kernel, ...], d: int) -> Case:
 
 
 def measure(rows: Rows, seconds: float) -> list[Row]:
-    """A row for every federated learner.
+    """Measure every federated learner, and return a row for each.
 
     round_us   Spread of the microseconds of one client's round
-    work       what a client's round is made of, for ``limits.least``
+    work       operations of a client's round, for ``limits.least``
     """
     chosen = Composer().compose(["kernels=rbf51"]).kernels
     dictionary = kernels.dictionary(chosen)

@@ -2,8 +2,9 @@
 
     cd scripts && python -m benchmarks.languages
 
-All five compute the same predictions, which is checked. The times are processor time, the least of
-calls in turns. C needs gcc with libmvec, JAX its package; without them their rows are left out.
+The script checks that all five compute the same predictions. Programs are called in turns, and the
+least processor time counts. C needs gcc with libmvec, and JAX its package; a program whose
+compiler or package is missing is omitted.
 """
 
 import ctypes

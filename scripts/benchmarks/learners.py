@@ -1,7 +1,7 @@
-"""A round of every algorithm on one thread, beside the least time that it could take.
+"""Measure a round of every algorithm on one thread, and its least time.
 
-An algorithm is found by being there. One whose task is not regression needs a line in
-``TASKS``: how to measure it; until then its row says so.
+A new algorithm of regression is measured without an entry here. An algorithm with another task
+needs an entry in ``TASKS``; without one, its row states this.
 """
 
 import itertools
@@ -26,7 +26,7 @@ Row = dict[str, Any]
 
 
 def measure(rows: Rows, seconds: float) -> list[Row]:
-    """A row for every algorithm that there is: its time, and the work of a round."""
+    """Return a row for every algorithm: its time, and the work of a round."""
     found: list[Row] = []
     for name in algorithms.names():
         task = getattr(algorithms.load(name), "task", "regression")
@@ -38,7 +38,7 @@ def measure(rows: Rows, seconds: float) -> list[Row]:
 
 
 def beside(rows: list[Row], limit: Limits) -> list[Row]:
-    """The rows with the least time of their work, and the ratio to it."""
+    """Return the rows with the least time of their work, and the ratio of their time to it."""
     found = []
     for row in rows:
         if "work" in row:
@@ -60,9 +60,9 @@ def regression(name: str, rows: Rows, seconds: float) -> list[Row]:
 
 
 def labelled(rows: Rows) -> Rows:
-    """The same rows shuffled, told whether the target is above its median; one in five wrongly.
+    """Return shuffled rows with the label y > median of y; a fifth of the labels is flipped.
 
-    In the order of a file that is sorted by it there would be next to nothing to learn.
+    In a file that is sorted by the target, unshuffled rows would be too easy.
     """
     rng = np.random.default_rng(0)
     order = rng.permutation(len(rows.y))
@@ -72,12 +72,13 @@ def labelled(rows: Rows) -> Rows:
 
 
 def classification(name: str, rows: Rows, seconds: float) -> list[Row]:
-    """The rows of one classifier.
+    """Return the rows of one classifier.
 
-    An exact one of N kernels with S_i support vectors each, and S rows in all of them, takes
-    sum of S_i exponentials and multiply-adds a round, and S d multiply-adds for each kind of
-    distance: the work of an exact regressor, with the supports in place of all rows. The supports
-    grow, so they are averaged over the rounds. On random features it is the work of a regressor.
+    The work of N exact kernels with S_i support vectors each, from S rows in all, is sum of S_i
+    exponentials and multiply-adds per round, and S d multiply-adds for each kind of distance. This
+    is the work of an exact regressor on its supports instead of all rows. The number of supports
+    grows, so the work is a mean over the rounds. With random features, the work is that of a
+    regressor.
     """
     rows = labelled(rows)
     case = setting.case(name, setting.kernels(), rows.X.shape[1], setting.D, 100 * ROUNDS)
@@ -92,7 +93,7 @@ def classification(name: str, rows: Rows, seconds: float) -> list[Row]:
 
 
 def _support_work(case: Case, X: np.ndarray, y: np.ndarray) -> dict[str, Any]:
-    """Kernel values a row of the support, and rows, means over the rounds."""
+    """Return the mean numbers of kernel values per supporting row, and of supporting rows."""
     learner, vectors, rows = case.learner(), [], []
     kept = learner.representation
     for start in range(0, len(y), SUPPORT_BLOCK):
@@ -128,9 +129,9 @@ def random_features(case: Case, rows: Rows, seconds: float) -> Row:
 def in_short_calls(
     learner: Learner, X: np.ndarray, y: np.ndarray, seconds: float
 ) -> tuple[list[float], int]:
-    """Times of calls that learn so many of these rows each, all in turn, and how many.
+    """Return the times of calls that learn equally many rows, and this number of rows.
 
-    A call takes SHORT seconds or a little more: a long one finds no moment that nobody disturbs.
+    A call takes SHORT seconds or a little more. Long calls are always disturbed by other processes.
     """
     n = rows_of_a_call(learner, X, y)
     starts = itertools.cycle(range(0, len(y) - n + 1, n))
@@ -150,7 +151,7 @@ def rows_of_a_call(learner: Learner, X: np.ndarray, y: np.ndarray) -> int:
 
 
 def whole_streams(case: Case, X: np.ndarray, y: np.ndarray, seconds: float) -> list[float]:
-    """Times in which new learners learn all these rows, one short call after the other."""
+    """Return the times in which new learners learn all rows, in short calls."""
     case.learner().partial_fit(X, y)
     n = rows_of_a_call(case.learner(), X, y)
 
@@ -167,7 +168,10 @@ def whole_streams(case: Case, X: np.ndarray, y: np.ndarray, seconds: float) -> l
 
 
 def features_work(case: Case, learner: Learner, before: np.ndarray, t: int) -> dict[str, Any]:
-    """The work of a round on random features since round t, when kernels were used ``before``."""
+    """Return the work of a round with random features, after round t.
+
+    ``before`` counts the rounds that used each kernel up to round t.
+    """
     used = learner.used - before
     return {
         "evaluated": float(used.sum() / (learner.t - t)),
@@ -180,7 +184,7 @@ def features_work(case: Case, learner: Learner, before: np.ndarray, t: int) -> d
 
 
 def matrices(model: Any) -> list[tuple[int, int]]:
-    """(frequencies, features) of every learner of second order that a model is made of."""
+    """Return (frequencies, features) of every second-order learner in a model."""
     if {"n_waves", "n_raw"} <= set(model._fields):
         features = 2 * model.n_waves + np.where(model.n_raw > 0, model.n_raw + 1, 0)
         return list(zip(model.n_waves.tolist(), features.tolist(), strict=True))
@@ -203,7 +207,7 @@ def recursive(case: Case, learner: Learner, rows: Rows, seconds: float) -> Row:
 
 
 def exact(case: Case, rows: Rows, seconds: float) -> Row:
-    """The whole stream each time: rounds grow."""
+    """Measure an exact-kernel learner on whole streams, because its rounds grow."""
     X, y = rows.X[:EXACT_ROUNDS], rows.y[:EXACT_ROUNDS]
     learner = case.learner()
     learner.partial_fit(X, y)

@@ -1,46 +1,41 @@
-"""What the machine can do, and the least time that a round could take on it.
+"""Measure the throughput of the machine, and compute the least time of a round.
 
 Throughputs, each the best of many runs on one thread:
 
-s     sine and cosine of one argument: the polynomial of the core, alone, on cached data
+s     sine and cosine of one argument by the core's polynomial, on cached data
 e     exponential and multiply-add, on cached data
-p     multiply-add with its operands in registers: the processor's own instruction, in chains of
-      which each waits for itself; a matrix product takes about twice as long
+p     multiply-add with operands in registers, in dependent chains; a matrix product takes about
+      twice as long
 c     multiply-add on cached data, y += a x: two reads and a write
 r(B)  multiply-add that reads one operand, from the smallest cache that holds B bytes
 
-and memory, by copying and by a = b + c x on arrays that no cache holds.
+Memory throughput is measured by a copy and by a = b + c x, on arrays larger than every cache.
 
-The least time of a round, by what the algorithm does in it; |S| kernels are
-evaluated, D features each, from d inputs:
+The least time of a round depends on the kind of algorithm. It evaluates |S| kernels of D features
+each, from d inputs:
 
-all kernels    |S| D (s + d p + 4 c). What is evaluated is known beforehand, so the
-               arguments of many rounds are one matrix product and the frequencies are
-               read once for all of them. Output and update are four multiply-adds a
-               feature: two for the output, two for the coefficients. On intervals a
-               kernel has a row of coefficients on every level: 4 c a level.
-chosen kernels |S| D (s + d r + 4 c). The choice needs the last round, so the
-               arguments are a matrix times a vector: every frequency is read for one
-               multiply-add, from where all the kernels that were evaluated lie with
-               their coefficients, 8 D (d + 2) bytes each. A kernel that was chosen
-               many rounds in a row is guessed to be chosen again, and its arguments
-               are then taken as of all kernels: a learner that keeps to its kernels
-               can come below what this least says of the others.
-recursive      W (s + d p) + S / 2 (r(B) + c + p) for W frequencies and S the sum of
-               F^2 over the matrices (F, F). By symmetry a matrix has F^2 / 2 numbers:
-               each is read for one multiply-add of the projection, and then for two
-               of the update, of which one is written back and one adds to a register.
-               B is 4 S bytes.
-exact kernels  over t support rows: N t e + d t c for each kind of distance. With k features
-               made of the support besides t k r(8 t k), and not what is done once to make them.
-a client's     N D (s + d p + 2 c) for the output of all kernels, and 4 D c for each
-round          row that it learns, sends and the server adds up. A network of P
-               parameters has no kernels: 9 P c, two passes forth, two back, two steps
-               and the server's sum.
+all kernels    |S| D (s + d p + 4 c). The evaluated kernels are known beforehand, so the arguments
+               of many rounds are one matrix product, which reads the frequencies once. A feature
+               takes two multiply-adds for the output and two for the update of its coefficients.
+               On intervals a kernel has a row of coefficients on every level: 4 c per level.
+chosen kernels |S| D (s + d r + 4 c). The choice depends on the last round, so the arguments are a
+               product of a matrix and a vector, in which every frequency is read for one
+               multiply-add. The evaluated kernels and their coefficients take 8 D (d + 2) bytes
+               each. The core precomputes the arguments of a kernel that was chosen in many
+               consecutive rounds, so a learner that rarely changes its kernels can be faster than
+               this least time.
+recursive      W (s + d p) + S / 2 (r(B) + c + p) for W frequencies, with S the sum of F^2 over the
+               matrices (F, F). A symmetric matrix has about F^2 / 2 numbers. Each is read for one
+               multiply-add of the projection and two of the update, of which one is written back
+               and one adds to a register. B is 4 S bytes.
+exact kernels  for t support rows: N t e + d t c for each kind of distance. With k features computed
+               from the support, t k r(8 t k) more; their construction does not count.
+a client's     N D (s + d p + 2 c) for the output of all kernels, and 4 D c for each row that it
+round          learns, sends and the server adds. A network of P parameters takes 9 P c: two
+               forward passes, two backward passes, two steps and the sum of the server.
 
-Where the coefficients, 16 D bytes a kernel, exceed the last cache, they have to be
-read and written in every round: not less than 32 |S| D bytes at the speed of a copy.
-The larger of the two is the least.
+If the coefficients, 16 D bytes per kernel, exceed the last cache, every round reads and writes
+them, which takes at least 32 |S| D bytes at the speed of a copy. The larger time counts.
 """
 
 from collections.abc import Callable
@@ -80,7 +75,7 @@ def _repeat_multiply_add(n, a, x, y):
 
 @compiled
 def _repeat_chains(n, x):
-    """Run 12 chains of n multiply-adds of packs: enough for every unit to have one to do."""
+    """Run 12 chains of n multiply-adds of packs, enough for every unit of the processor."""
     a, b = load(x, 0), load(x, 8)
     c0, c1, c2, c3, c4, c5 = load(x, 1), load(x, 2), load(x, 3), load(x, 4), load(x, 5), load(x, 6)
     d0, d1, d2 = load(x, 7), load(x, 9), load(x, 10)
@@ -103,7 +98,7 @@ def _repeat_exponential(n, c, x, alpha, y):
 
 @reassociating
 def _multiply_sum(a, x):
-    """Four sums at a time, so that none waits for its own last addition."""
+    """Return the sum of a x in four parts, so that no addition waits for the previous one."""
     q = x.shape[0] // 4
     s0 = s1 = s2 = s3 = 0.0
     for j in range(q):
@@ -135,7 +130,7 @@ def _triad(a, x, y, z):
 
 
 def caches() -> dict[int, int]:
-    """Bytes of the data caches by level, as the system tells, else usual ones."""
+    """Return the bytes of the data caches by level; usual sizes if they are unknown."""
     found = {}
     for entry in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
         kind, size = (entry / "type").read_text().strip(), (entry / "size").read_text().strip()
@@ -145,9 +140,9 @@ def caches() -> dict[int, int]:
 
 
 def measure(seconds: float, largest: int = 1 << 28) -> Limits:
-    """Nanoseconds an operation, and gigabytes of memory a second; ``largest``: bytes of an array.
+    """Return nanoseconds per operation, and gigabytes of memory per second.
 
-    ``seconds`` go into each.
+    Each measurement takes ``seconds``. ``largest`` is the number of bytes of an array.
     """
     n, size = 200, 2048
     per = 1e9 / (n * size)
@@ -193,7 +188,7 @@ def measure(seconds: float, largest: int = 1 << 28) -> Limits:
 
 
 def better(a: Limits, b: Limits) -> Limits:
-    """The best of both measurements: nothing may be slower than what the machine once did."""
+    """Return the better of two measurements of each limit."""
     found = dict(a)
     for key in a:
         if key.endswith("_ns"):
@@ -207,7 +202,7 @@ def better(a: Limits, b: Limits) -> Limits:
 
 
 def read_ns(limits: Limits, n_bytes: float) -> float:
-    """r(B): a multiply-add that reads one operand of ``n_bytes`` in all."""
+    """Return r(B), the time of a multiply-add that reads one of ``n_bytes`` bytes of operands."""
     for level in limits["read_add"]:
         if level["bytes"] is None or n_bytes <= level["bytes"]:
             return float(level["ns"])
@@ -215,15 +210,15 @@ def read_ns(limits: Limits, n_bytes: float) -> float:
 
 
 def least(work: dict[str, Any], limits: Limits) -> dict[str, Any]:
-    """The least microseconds of a round that does this work, and what sets them.
+    """Return the least microseconds of a round that does this work, and what limits them.
 
-    Random features: ``evaluated`` of ``N`` kernels (a mean), ``distinct`` of them in all,
-    with ``D`` features of ``d`` inputs and ``rows`` of coefficients a kernel. Exact kernels:
-    ``evaluated`` kernels of so many ``kinds`` over ``support`` rows (a mean) of ``d`` inputs, and
-    ``projected`` numbers of a matrix that makes features of them (a mean), where one does.
-    Recursive: matrices with the ``squares`` of their sizes in sum, over ``waves`` frequencies.
-    A client of a federation: ``learned`` rows of the ``N`` that it evaluates, or a network of
-    ``parameters``.
+    Keys of ``work`` for random features: ``evaluated`` of ``N`` kernels (a mean), ``distinct``
+    evaluated kernels in all, ``D`` features of ``d`` inputs, and ``rows`` of coefficients per
+    kernel. For exact kernels: ``evaluated`` kernels of ``kinds`` kinds of distance, ``support``
+    rows (a mean) of ``d`` inputs, and ``projected`` numbers of the matrix that makes features (a
+    mean). For recursive learners: ``squares``, the sum of F^2 over the matrices, and ``waves``
+    frequencies. For a client of a federation: ``learned`` of the ``N`` evaluated rows, or the
+    ``parameters`` of a network.
     """
     if "parameters" in work:
         least_us = 9.0 * work["parameters"] * limits["cached_add_ns"] / 1e3

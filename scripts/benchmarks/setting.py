@@ -1,4 +1,4 @@
-"""What is measured on: the data, the dictionary, and learners with the settings of their YAML."""
+"""Common data, dictionary and learners of all measurements."""
 
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ SEED = 0
 
 
 class Rows(NamedTuple):
-    """Rows X (T, d), y (T,), scaled as a run scales them, and where they are from."""
+    """Rows X (T, d) and y (T,), scaled as in a run, and their source."""
 
     source: str
     X: np.ndarray
@@ -28,7 +28,7 @@ class Rows(NamedTuple):
 
 
 def rows(limit: int) -> Rows:
-    """The first rows of naval where its file is at hand, else of a synthetic stream like it."""
+    """Return the first rows of naval, or of a similar synthetic stream if its file is missing."""
     entry = catalogue.entry("naval")
     if catalogue.locate(entry["file"]) is None:
         inputs = count_inputs(entry["inputs"])
@@ -39,12 +39,12 @@ def rows(limit: int) -> Rows:
 
 
 def kernels() -> tuple[Kernel, ...]:
-    """The dictionary of the JMLR paper: 51 Gaussian and 25 Laplacian kernels."""
+    """Return the dictionary of the JMLR paper: 51 Gaussian and 25 Laplacian kernels."""
     return dictionary(conf.entry("kernels", "rbf51_lap25"))
 
 
 def grid(N: int) -> tuple[Kernel, ...]:
-    """N kernels of the same make: two thirds Gaussian, one third Laplacian, 0.01 to 100."""
+    """Return N kernels, 2/3 Gaussian and 1/3 Laplacian, with bandwidths 0.01 to 100."""
     n = max(1, round(N * 51 / 76))
     found = [Kernel("gaussian", float(b)) for b in np.logspace(-2, 2, n)]
     return (*found, *(Kernel("laplacian", float(b)) for b in np.logspace(-2, 2, N - n)))
@@ -60,7 +60,7 @@ class Case(NamedTuple):
     D: int
 
     def learner(self, seed: int = SEED, **options: Any) -> Learner:
-        """A learner before its first round."""
+        """Return a learner before its first round."""
         return Learner(
             self.algorithm, self.params, self.dictionary, self.d, self.D, seed, **options
         )
@@ -72,7 +72,7 @@ class Case(NamedTuple):
 def case(
     name: str, dictionary: tuple[Kernel, ...], d: int, D: int, horizon: int, **changes: Any
 ) -> Case:
-    """The settings of the algorithm's YAML; those that count kernels cut to N where N is small."""
+    """Return an algorithm with the settings of its YAML; numbers of kernels are at most N."""
     algorithm = algorithms.load(name)
     N = len(dictionary)
     given = learners.default_settings(name) | changes

@@ -1,4 +1,4 @@
-"""The sections of a bench as Markdown."""
+"""Sections of a bench as Markdown."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ Bench = Mapping[str, Any]
 
 
 def number(x: float) -> str:
-    """Three digits, or all that stand before the point."""
+    """Write a number with three digits, or with all digits before the point."""
     return f"{x:,.0f}" if abs(x) >= 100 else f"{x:.3g}"
 
 
@@ -20,7 +20,7 @@ def between(s: Sequence[float]) -> str:
 
 
 def verdict(value: float, goal: float) -> str:
-    """The goal, and whether it is met."""
+    """Write the goal, and whether the value meets it."""
     return f"≤ {number(goal)}: {'yes' if value <= goal else 'no'}"
 
 

@@ -1,10 +1,9 @@
-"""Time functions by repetition, in processor time, and keep the calls that nothing disturbed.
+"""Time functions by repetition, in processor time, and keep the undisturbed calls.
 
-Processor time leaves out the time in which another process has the core: a call longer than a time
-slice always loses the core on a busy machine. Another process still slows a call down, through
-caches and the other half of a core. A short work that is always the same shows that, whatever is
-measured: it is timed before and after each call, and a call counts where both times are near the
-best that there was before.
+Processor time excludes the time in which another process uses the core; a call longer than a time
+slice always loses the core on a busy machine. Another process can still slow a call down, through
+shared caches and the other hardware thread of the core. To detect this, a short constant work is
+timed before and after each call. A call counts if both times are near the best so far.
 """
 
 import statistics
@@ -19,7 +18,7 @@ from omkl.core.trigonometry import sincos
 
 
 class Spread(NamedTuple):
-    """Median of repeated measurements, and between what they lie."""
+    """Median of repeated measurements, and the ends of their range."""
 
     median: float
     low: float
@@ -27,7 +26,7 @@ class Spread(NamedTuple):
 
 
 def deciles(values: Sequence[float]) -> Spread:
-    """Median, first and last decile, where there are many values and the largest is an accident."""
+    """Return the median, the first and the last decile, for many values with outliers."""
     low, *_, high = statistics.quantiles(values, n=10, method="inclusive")
     return Spread(statistics.median(values), low, high)
 
@@ -38,7 +37,7 @@ def times(
     fewest: int = 5,
     clock: Callable[[], float] = time.process_time,
 ) -> list[float]:
-    """Times of repeated calls for about that many seconds, and no fewer than ``fewest``."""
+    """Return the times of at least ``fewest`` calls, repeated for about ``seconds``."""
     function()
     found: list[float] = []
     end = time.perf_counter() + seconds
@@ -64,7 +63,7 @@ def _work(x, sin, cos, y):
 
 
 class Pace:
-    """Whether the processor is as fast now as it once was; the work takes a twentieth of a ms."""
+    """Test of whether the processor is as fast as its best so far, by 0.05 ms of work."""
 
     def __init__(self) -> None:
         self.x = np.random.default_rng(0).normal(scale=8.0, size=512)
@@ -74,7 +73,7 @@ class Pace:
             self.near()
 
     def near(self) -> bool:
-        """Do the work: whether that took no longer than NEAR times the best so far."""
+        """Do the work, and return whether it took at most NEAR times the best time so far."""
         start = time.process_time()
         _work(self.x, self.sin, self.cos, self.y)
         took = time.process_time() - start
@@ -92,10 +91,10 @@ def undisturbed(
     pace: Pace = PACE,
     clock: Callable[[], float] = time.process_time,
 ) -> list[float]:
-    """Times of repeated calls for about that many seconds, of those that nobody disturbed.
+    """Return the times of the undisturbed calls, repeated for about ``seconds``.
 
-    Where there are fewer than ``fewest`` of these it goes on, for PATIENCE times as long; then all
-    calls count.
+    With fewer than ``fewest`` undisturbed calls, the repetition continues up to PATIENCE times as
+    long. After that, all calls count.
     """
     function()
     every: list[float] = []
@@ -122,11 +121,11 @@ def undisturbed_streams(
     pace: Pace = PACE,
     clock: Callable[[], float] = time.process_time,
 ) -> list[float]:
-    """Times of whole streams, for about that many seconds, of which every part is another work.
+    """Return the times of whole streams, repeated for about ``seconds``.
 
-    ``begin`` returns what takes part 0, 1, .. of a new stream, and is not timed. A part that was
-    disturbed counts as the median of the same part in streams in which it was not; where it always
-    was, as it is.
+    ``begin`` starts a stream, which is not timed, and returns a function that processes part 0, 1,
+    and so on. A disturbed part counts as the median of the same part in streams in which it was
+    undisturbed, or with its own time if there is none.
     """
     begun = time.perf_counter()
     every: list[list[float]] = []

@@ -1,1 +1,1 @@
-"""The pages of the site that are made when it is built (``make docs``)."""
+"""Pages of the site that ``make docs`` generates."""

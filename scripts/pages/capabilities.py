@@ -1,4 +1,4 @@
-"""What each algorithm needs, costs and supports: from its box, and by asking the program."""
+"""Page of the needs, costs and features of each algorithm, from its box and from test calls."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ SMALL: dict[str, Any] = {"inputs": 2, "kernels": "gauss13", "D": 8, "horizon": 1
 
 
 def page() -> str:
-    """The Markdown of the page."""
+    """Return the page as Markdown."""
     own = [name for name in registry.names("omkl.algorithms") if "/" not in name]
     return PAGE.format(
         needs=_table(NEEDS, map(_needs, own)),
@@ -116,7 +116,7 @@ def _federated(name: str) -> tuple[str, ...]:
 
 
 def _feedback(name: str) -> str:
-    """The second part of the box's Task, in the words of the page."""
+    """Return the second part of the box's Task, in the words of the page."""
     stated = _line(name, "Task").split("; ")[1].rstrip(".")
     words = {"full information": "full", "queried labels": "on request"}
     partial = stated.replace("selected kernels", "partial").replace("a round", "per row")
@@ -124,14 +124,14 @@ def _feedback(name: str) -> str:
 
 
 def _cost(name: str) -> str:
-    """The box's Cost; of one that refers to another algorithm's, that other one's."""
+    """Return the box's Cost, or that of the algorithm to which it refers."""
     cost = _line(name, "Cost")
     other = re.match(r"as [^(]*\(?``(\w+)``", cost)
     return _cost(other[1]) if other else cost
 
 
 def _order(text: str, unit: str) -> str:
-    """The O(...) before a unit, or "" where there is none."""
+    """Return the O(...) before a unit; "" if there is none."""
     for start in (match.start() for match in re.finditer(r"O\(", text)):
         depth = 0
         for end in range(start + 1, len(text)):
@@ -144,7 +144,7 @@ def _order(text: str, unit: str) -> str:
 
 
 def bound(name: str) -> str:
-    """The first clause of the box's Bound, and whether it is unproved."""
+    """Return the first clause of the box's Bound, and whether it is unproved."""
     text = _line(name, "Bound")
     if text.startswith("none"):
         return "none"
@@ -158,7 +158,7 @@ def _line(name: str, heading: str) -> str:
 
 
 def _text(text: str) -> str:
-    """Plain text in a cell of a table; what stands in two backticks is code."""
+    """Format plain text for a cell of a table; text in double backticks becomes code."""
     parts = re.split(r"``(.+?)``", text)
     return "".join(
         f"`{part}`" if k % 2 else re.sub(r"([_*|])", r"\\\1", html.escape(part, quote=False))
@@ -196,7 +196,7 @@ def _in(folder: str, name: str) -> bool:
 
 
 def _takes(name: str, **settings: Any) -> bool:
-    """Whether a learner is made with these settings; it is without them."""
+    """Return whether a learner accepts these settings. Raises if it fails without them."""
     classes = [0, 1] if algorithms.load(name).task == "classification" else None
     small = {**SMALL, "classes": classes}
     omkl.learner(name, **small)

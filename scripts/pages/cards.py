@@ -1,4 +1,4 @@
-"""A card for each algorithm: its docstring's box, its parameters, and a curve."""
+"""Card of each algorithm: its docstring's box, its parameters, and a curve."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ SEED = 7  # that of the golden numbers
 
 
 def names() -> list[str]:
-    """All algorithms of the package, the federated ones last; none that is installed beside it."""
+    """Return all algorithms of the package, the federated ones last."""
     return [name for package in registry.PACKAGES for name in registry.names(package)]
 
 
 def box(name: str) -> dict[str, str]:
-    """The paper's box in the docstring of an algorithm, by its headings: Paper, Task, Round, ..."""
+    """Return the box of an algorithm's docstring by its headings: Paper, Task, Round, ..."""
     paragraphs = registry.docstring(name).split("\n\n")
     paragraph = next((text for text in paragraphs if text.startswith("Paper ")), "")
     _, *parts = re.split(r"^([A-Z][a-z]+) +(?=\S)", paragraph, flags=re.MULTILINE)
@@ -43,12 +43,12 @@ def _dedented(lines: str) -> str:
 
 
 def place(name: str) -> str:
-    """The page of an algorithm, seen from the site's root."""
+    """Return the path of an algorithm's page from the site's root."""
     return f"{FOLDER}/{name}.md"
 
 
 def groups() -> dict[str, list[str]]:
-    """The algorithms by what they do, in the order of the navigation."""
+    """Return the algorithms by task, in the order of the navigation."""
     found: dict[str, list[str]] = {}
     for name in names():
         task = box(name)["Task"]
@@ -65,7 +65,7 @@ def groups() -> dict[str, list[str]]:
 
 
 def index() -> str:
-    """The page that lists all algorithms."""
+    """Return the page that lists all algorithms."""
     lines = [
         "# Algorithms", "",
         "What is typed after `algorithm=`, by what it does.",
@@ -82,7 +82,7 @@ def index() -> str:
 
 
 def card(name: str, curve: Curve) -> str:
-    """The Markdown of an algorithm's page; its picture is ``FOLDER/NAME.svg`` beside it."""
+    """Return an algorithm's page as Markdown; its picture is ``FOLDER/NAME.svg``."""
     head = registry.docstring(name).partition("\n")[0]
     summary = head.partition(": ")[2] or head
     parent = name.rpartition("/")[2]
@@ -104,7 +104,7 @@ def card(name: str, curve: Curve) -> str:
 
 
 def _typed(name: str) -> str:
-    """A command that runs it."""
+    """Return a command that runs the algorithm."""
     if box(name)["Task"].startswith("classification"):
         return f"omkl-run my.csv target=class task=classification algorithm={name}"
     more = " federation=iid clients=5" if name in federated.names() else ""
@@ -112,7 +112,7 @@ def _typed(name: str) -> str:
 
 
 def _section(name: str, heading: str, text: str) -> str:
-    """A section of the box, as HTML: nothing in it is meant as Markdown."""
+    """Return a section of the box as HTML, without Markdown."""
     if heading == "Symbols" and re.match(r"\S+(, \S+)*  ", text):
         rows = re.split(r"\n(?=\S)", text)
         cells = [re.split(r"\s{2,}", row, maxsplit=1) for row in rows]
@@ -133,9 +133,10 @@ def _section(name: str, heading: str, text: str) -> str:
 
 
 def _with_items(name: str, text: str) -> str:
-    """A text, a list of its lines that begin with a dash, and what follows it.
+    """Return a text, a list of its lines that begin with a dash, and the text after the list.
 
-    Lines of an item are indented by two more than its dash; the first that is not ends the list.
+    Further lines of an item are indented by two more than its dash. The first line that is not ends
+    the list.
     """
     before, *items = re.split(r"\n(?= *- )", text)
     if not items:
@@ -147,7 +148,7 @@ def _with_items(name: str, text: str) -> str:
 
 
 def _inline(name: str, text: str) -> str:
-    """Text on one line; what stands in two backticks is code, and a link where it has a card."""
+    """Return text on one line; text in double backticks becomes code or a link to its card."""
 
     def shown(match: re.Match[str]) -> str:
         inner = html.unescape(match[1])
@@ -183,7 +184,7 @@ def _parameters(name: str) -> list[str]:
 
 
 class Curve(NamedTuple):
-    """What a picture shows: its label, its values (T,), those of a comparator, and a sentence."""
+    """Content of a picture: its label, its values (T,), those of a comparator, and a sentence."""
 
     label: str
     values: np.ndarray
@@ -194,9 +195,10 @@ class Curve(NamedTuple):
 
 @functools.cache
 def curve(name: str) -> Curve:
-    """The error so far on the stream of the golden numbers: squared, or the share of mistakes.
+    """Return the squared error, or share of mistakes, so far on the stream of the golden numbers.
 
-    Of a federation the mean over its clients. ValueError where the golden numbers are others.
+    The error of a federation is the mean over its clients. Raises ValueError if the golden numbers
+    differ.
     """
     from omkl.checks import federations, learners
 
@@ -226,7 +228,7 @@ def curve(name: str) -> Curve:
 
 
 def _comparator(name: str, X: np.ndarray, y: np.ndarray, mistakes: bool) -> tuple[str, np.ndarray]:
-    """The name and the predictions of what is simpler: a linear ridge, or a mean of the past."""
+    """Return name and predictions of a simpler learner: a linear ridge, or a mean of the past."""
     from omkl.checks import learners
 
     if y.ndim == 1 and not mistakes and name != "ridge":
@@ -239,7 +241,7 @@ def _comparator(name: str, X: np.ndarray, y: np.ndarray, mistakes: bool) -> tupl
 
 
 def picture(curve: Curve) -> bytes:
-    """A small SVG that is legible on light and dark."""
+    """Return a small SVG that is legible on light and dark backgrounds."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -1,4 +1,4 @@
-"""Formulas of pages, as MathML: a browser shows it without a script or a font from elsewhere."""
+"""Formulas of pages as MathML, which needs no script and no font from another site."""
 
 import html
 import re
@@ -12,7 +12,7 @@ TAG = re.compile(r"\\tag\{(\w+)\}")
 
 
 def typeset(page: str) -> str:
-    """The HTML of a page with its formulas as MathML; numbers come from ``\\tag``."""
+    r"""Return a page's HTML with its formulas as MathML; their numbers come from ``\tag``."""
     return INLINE.sub(lambda m: convert(html.unescape(m[1])), DISPLAYED.sub(_displayed, page))
 
 

@@ -1,7 +1,8 @@
-"""A script of ``docs/gallery`` is run, and becomes a page of its text, output and figures.
+"""Run the scripts of ``docs/gallery``, and make pages of their text, output and figures.
 
-A script is cut at lines ``# %%``. The comments that a piece begins with are Markdown, the rest is
-code. Its constant ``ROWS`` says how much it computes, and can be replaced by a smaller number.
+Lines ``# %%`` divide a script into pieces. The comments at the beginning of a piece are Markdown,
+and the rest is code. The constant ``ROWS`` sets the number of rows, and can be replaced by a
+smaller one.
 """
 
 import ast
@@ -31,7 +32,7 @@ SCRIPTS = (
 
 
 class Piece(NamedTuple):
-    """A piece of a script: Markdown, code, and the line of the script that the code begins at."""
+    """Piece of a script: Markdown, code, and the line of the script at which the code begins."""
 
     prose: str
     code: str
@@ -39,7 +40,7 @@ class Piece(NamedTuple):
 
 
 class Ran(NamedTuple):
-    """A piece that was run: what it printed, and its figures as PNG files."""
+    """Piece that was run: its output, and its figures as PNG files."""
 
     piece: Piece
     printed: str
@@ -47,7 +48,7 @@ class Ran(NamedTuple):
 
 
 def pieces(text: str) -> list[Piece]:
-    """The pieces of a script."""
+    """Return the pieces of a script."""
     found, line = [], 1
     for part in re.split(r"^# %%\n", text, flags=re.MULTILINE):
         prose = "".join(re.findall(r"\A(?:#.*\n)+", part))
@@ -59,12 +60,12 @@ def pieces(text: str) -> list[Piece]:
 
 
 def title(name: str) -> str:
-    """The heading of a script, which is its first line."""
+    """Return the heading of a script, its first line."""
     return (FOLDER / f"{name}.py").read_text(encoding="utf-8").partition("\n")[0].lstrip("# ")
 
 
 def run(name: str, rows: int | None = None) -> list[Ran]:
-    """Run a script in a folder that is removed afterwards; ``rows`` takes the place of its ROWS."""
+    """Run a script in a temporary folder; ``rows`` replaces its ROWS."""
     import matplotlib
 
     path = FOLDER / f"{name}.py"
@@ -86,7 +87,7 @@ def run(name: str, rows: int | None = None) -> list[Ran]:
 
 
 def run_alone(name: str, rows: int | None = None, **environment: str) -> list[Ran]:
-    """As ``run``, in a process of its own, with these variables in its environment besides."""
+    """Run a script like ``run``, in a new process with additional environment variables."""
     before = {key: os.environ.get(key) for key in environment}
     os.environ.update(environment)
     try:
@@ -107,7 +108,7 @@ def _compiled(piece: Piece, path: Path, rows: int | None) -> Any:
 
 
 def _figures() -> list[bytes]:
-    """All figures that are open, which are closed."""
+    """Return all open figures, and close them."""
     import matplotlib.pyplot as plt
 
     files = []
@@ -120,7 +121,7 @@ def _figures() -> list[bytes]:
 
 
 def page(name: str, ran: list[Ran]) -> tuple[str, dict[str, bytes]]:
-    """The Markdown of a script that was run, and its figures by their file names."""
+    """Return a script that was run as Markdown, and its figures by their file names."""
     lines, figures = [], {}
     for number, one in enumerate(ran):
         lines.append(one.piece.prose)
@@ -139,7 +140,7 @@ def page(name: str, ran: list[Ran]) -> tuple[str, dict[str, bytes]]:
 
 
 def index(markdown: str, figures: Iterable[str]) -> str:
-    """The page that lists the scripts, each with the first figure that it drew."""
+    """Return the page that lists the scripts, each with its first figure."""
     first: dict[str, str] = {}
     for file in figures:
         first.setdefault(re.sub(r"_\d+_\d+\.png$", "", file), file)

@@ -1,4 +1,4 @@
-"""Whether the links of a site that was built lead somewhere, and whether it loads from afar."""
+"""Check the links of a built site, and that its pages load nothing from other sites."""
 
 from collections.abc import Iterator
 from html.parser import HTMLParser
@@ -14,7 +14,7 @@ NOT_LOADED = {"canonical", "prev", "next", "alternate", "edit"}  # of <link rel=
 
 
 class Found(HTMLParser):
-    """The anchors of a page, what it links to and what it loads."""
+    """Anchors, links and loaded files of a page."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class Found(HTMLParser):
 
 
 def problems(site: Path) -> list[str]:
-    """A line for each dead link, and for each thing that a page would load from elsewhere."""
+    """Return a line for each dead link, and for each file that a page loads from another site."""
     pages = {path: Found(path.read_text(encoding="utf-8")) for path in site.rglob("*.html")}
     return sorted({line for path in pages for line in _of_page(site, path, pages)})
 

@@ -27,7 +27,7 @@ CHANGE = pd.Timestamp("2005-01-31 06:00")
 
 
 class Row(NamedTuple):
-    """A row of README's table: errors over those of a linear ridge, from the least to the most."""
+    """Row of README's table: errors over those of a linear ridge, from the least to the most."""
 
     name: str
     mean: tuple[float, ...]  # one number, or the ends of a range
@@ -35,9 +35,9 @@ class Row(NamedTuple):
 
 
 def table_of(readme: str) -> list[Row]:
-    """The rows of the table below "How good is it?".
+    """Return the rows of the table below "How good is it?".
 
-    Raises ValueError where there is none.
+    Raises ValueError if there is none.
     """
     section = readme.partition("## How good is it?")[2].partition("\n## ")[0]
     lines = [line.strip("| ").split(" | ") for line in section.splitlines() if line[:1] == "|"]
@@ -51,7 +51,7 @@ def table_of(readme: str) -> list[Row]:
 
 
 def draw_ranking(rows: list[Row]) -> Figure:
-    """A line per row: the mean over the streams, filled, and the worst stream, hollow."""
+    """Draw a line per row: the mean over the streams, filled, and the worst stream, hollow."""
     with style.applied():
         figure = Figure(figsize=(7.2, 0.9 + 0.32 * len(rows)))
         axes = figure.add_subplot()

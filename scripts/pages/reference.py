@@ -1,4 +1,4 @@
-"""The reference of what is called from Python, from its docstrings, and of what has a name."""
+"""Reference of the Python functions, from their docstrings, and of data sets and dictionaries."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ CORE = ["omkl.core.conformal.Conformal", "omkl.algorithms.declare", "omkl.spark.
 
 
 def pages() -> dict[str, str]:
-    """The Markdown of the pages, for mkdocstrings, by their places."""
+    """Return the pages as Markdown for mkdocstrings, by their paths."""
     functions = sorted((name for name in omkl.__all__), key=lambda name: (name[0].isupper(), name))
     found = {"reference/omkl.md": _page("omkl", [f"omkl.api.{name}" for name in functions])}
     for title, names in ESTIMATORS.items():
@@ -45,7 +45,7 @@ def _page(title: str, names: list[str]) -> str:
 
 
 def _datasets() -> str:
-    """The data sets that come by name."""
+    """Return the data sets of the catalogue."""
     lines = [
         "# Data sets",
         "",
@@ -66,7 +66,7 @@ def _datasets() -> str:
 
 
 def _kernels() -> str:
-    """The dictionaries of kernels, and the families that they are made of."""
+    """Return the dictionaries of kernels, and the families of their kernels."""
     lines = [
         "# Kernels",
         "",

@@ -144,7 +144,7 @@ def regret_over_time(runs: Sequence[Run], curve: str = RIDGE) -> Figure:
 def dumbbells(
     cells: pd.DataFrame, titles: Mapping[str, str], folder: Path, name: str
 ) -> list[Drawn]:
-    """Draw every published number of the first metric beside ours, a panel per column.
+    """Draw every published number of the first metric and ours, a panel per column.
 
     Parameters
     ----------
@@ -370,9 +370,9 @@ def jmlr(filled: Filled, folder: Path) -> list[Drawn]:
             regret_bounds_figure(aided),
             folder,
             "regret_and_theory",
-            "The same regret on logarithmic axes beside the rate that the theorem promises and the "
-            "slope fitted to the second half of the rounds. The grey line is T, the largest "
-            "regret that losses in [0, 1] allow.",
+            "The same regret on logarithmic axes, with the rate of the theorem and the slope "
+            "fitted to the second half of the rounds. The grey line is T, the largest regret that "
+            "losses in [0, 1] allow.",
         )
         return drawn + _save(
             regret_bounds_figure(first, with_value=True), folder, "regret_and_bounds",
@@ -398,7 +398,7 @@ def active(filled: Filled, folder: Path) -> list[Drawn]:
                 folder,
                 f"active_figure3{name}",
                 f"Active MKL, figure 3, {what}: MSE of rounds 1..t over time. Twitter (large) is "
-                "left out where its file is not there.",
+                "omitted if its file is missing.",
             )
             queried = filled.of("active_table3", variant)
             drawn += _save(
@@ -409,9 +409,8 @@ def active(filled: Filled, folder: Path) -> list[Drawn]:
         return drawn + _save(
             tradeoff(filled.swept("active_table3")), folder, "active_figure2",
             "Active MKL, figure 2: the effect of eta_c and M, with settings found by search. "
-            "AL_eff is the share of targets that were requested; eta_c = 0, at the left end, "
-            "requests all. On the right: the error against that share, beside as many targets "
-            "requested at random.",
+            "AL_eff is the share of requested targets; eta_c = 0, at the left end, requests all. "
+            "Right: the error over this share, compared with random requests.",
         )  # fmt: skip
 
 
@@ -453,23 +452,23 @@ def federated(filled: Filled, folder: Path) -> list[Drawn]:
     with_xi = {run.result["dataset"] for run in varied}
     varied += [r for r in pof if r.result["params"]["M"] < 51 and r.result["dataset"] in with_xi]
     by_site = [r for r in (*rivals, *pof) if r.result["federated"]["scheme"] == "by_site"]
-    clients = "All clients of data {}, by their regret: POF-MKL with weights of the client's own, "
-    clients += "vM-KOFL with one combination for all; with the steps of the text."
+    clients = "Regret of every client in increasing order, {}, with the steps of the text. In "
+    clients += "POF-MKL each client has its own weights; in vM-KOFL all share one combination."
     with style.applied():
         drawn = _save(
             regret_over_time([*rivals, *pof], "regret_clients"),
             folder,
             "federated_regret",
-            "Federated, figure 1: regret of the clients, their mean, over time, as written. A "
-            "client's regret is its squared error above that of its best online kernel.",
+            "Federated, figure 1: mean regret of the clients over time, as written. A client's "
+            "regret is its squared error minus that of its best online kernel.",
         )
         drawn += _save(
             beside_theorem_1(pof),
             folder,
             "federated_theorem_1",
-            "The same beside theorem 1, which is about every client where no kernel's loss exceeds "
-            "1; the bars at the end reach from the client and seed of least regret to those of "
-            "most.",
+            "The same with the bound of theorem 1, which holds for every client if no loss of a "
+            "kernel exceeds 1. The bars at the end show the smallest and the largest regret over "
+            "clients and seeds.",
         )
         drawn += _save(
             sweep_figures.chosen_figure(varied, "xi", "regret"),
@@ -479,8 +478,8 @@ def federated(filled: Filled, folder: Path) -> list[Drawn]:
         )
         x, y = "clients by regret", "regret after the last round"
         for runs, name, how in (
-            (by_site, "written", "dealt out by site"),
-            (apart, "consecutive", "that have consecutive rows of the file each"),
+            (by_site, "written", "on data split by site"),
+            (apart, "consecutive", "on data of which each client has consecutive rows"),
         ):
             if runs:
                 figure = _panels(runs, style.sorted_clients, x, y, low=0.0)

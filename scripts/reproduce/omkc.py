@@ -1,6 +1,6 @@
-"""The page of Jin, Hoi and Yang (ALT 2010): six algorithms beside their bounds.
+"""The page of Jin, Hoi and Yang (ALT 2010): six algorithms and their bounds.
 
-The paper has no experiments, so that no number on this page has a published one beside it.
+The paper has no experiments, so the page has no published numbers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Markdown pages of the published tables beside ours: an overview, and two pages per paper."""
+"""Markdown pages of the published tables and ours: an overview, and two pages per paper."""
 
 from __future__ import annotations
 
@@ -288,8 +288,9 @@ def _overview(
     links += ["- [Mistakes in the papers](../errata.md)"] if errata.exists() else []
     return _joined([
         f"# {TITLE}",
-        f"The papers publish {judged['identity'].nunique()} distinct numbers besides run times; "
-        f"{in_several} of them stand in two tables. Each is recomputed with up to four settings:",
+        f"The papers publish {judged['identity'].nunique()} distinct numbers other than run "
+        f"times; {in_several} of them are in two tables. Each is recomputed with up to four "
+        "settings:",
         "\n".join([
             f"- as written, with the settings that the paper states: {written}",
             f"- with the authors' code, where it is public: {released}",
@@ -405,7 +406,7 @@ def _settings(filled: Filled) -> list[str]:
 def numbers(
     paper: str, tables: Mapping[str, Table], cells: Mapping[str, pd.DataFrame]
 ) -> dict[str, list[str]]:
-    """Return the published numbers beside ours: panels by summary, without rows shown before.
+    """Return the published numbers and ours: panels by summary, without rows shown before.
 
     Tables that have one judged column each and the same rows become one panel with a column per
     table.
@@ -613,18 +614,18 @@ def _theory(paper: Mapping[str, Any], filled: Filled) -> list[str]:
     needed = [regret_bounds.features_needed(0.1, chance, n, n) for n in d]
     smallest = [regret_bounds.smallest_epsilon(chance, n, D, n) for n in d]
     return [
-        "## Theory beside experiment", paper["regret"], markdown(headings, body, 2),
+        "## Theory and experiment", paper["regret"], markdown(headings, body, 2),
         "\n".join(f"- {', '.join(names)}: {note}" for note, names in notes.items()),
         "### Assumptions on these data",
         markdown(["assumption", "holds", "fails", "cannot be told", "where it fails"], lines),
-        f"For a Gaussian kernel of variance 1 and D = {D}, probability {chance:g} needs epsilon of "
-        f"{min(smallest):.1f} to {max(smallest):.1f}, where 2 holds always; epsilon = 0.1 needs D "
-        f"of {min(needed):,.0f} to {max(needed):,.0f}.",
+        f"For a Gaussian kernel of variance 1 and D = {D}, the smallest epsilon with "
+        f"probability {chance:g} is {min(smallest):.1f} to {max(smallest):.1f}, although no error "
+        f"exceeds 2. For epsilon = 0.1, D must be {min(needed):,.0f} to {max(needed):,.0f}.",
     ]  # fmt: skip
 
 
 def _baselines(paper: Mapping[str, Any], filled: Filled) -> list[str]:
-    """Return the MSE of forecasters without a kernel beside the least published MSE."""
+    """Return the MSE of forecasters without a kernel, and the least published MSE."""
     cells = pd.concat(filled.cells.values(), ignore_index=True)
     cells = cells[cells["judged"] & (cells["metric"] == "mse_e3")]
     cells = cells[[
@@ -645,4 +646,4 @@ def _baselines(paper: Mapping[str, Any], filled: Filled) -> list[str]:
     if not body:
         return []
     headings = ["MSE × 10⁻³", *(NAMES[name] for name in BASELINES), "least published", "by"]
-    return ["## What needs no kernel", markdown(headings, body)]
+    return ["## Learners without a kernel", markdown(headings, body)]

@@ -198,9 +198,10 @@ def second_moment(family: Family, d: int, b: float) -> float:
 
 
 def probability(epsilon: float, second_moment: float, D: int, d: int) -> float:
-    """Bound from below the probability that D features err by less than epsilon, for ||x|| <= 1.
+    """Return a lower bound on the probability that D features err by less than epsilon.
 
-    1 - 2^8 (sigma diam / epsilon)^2 exp(-D epsilon^2 / (4 d + 8)), or 0 if that is negative.
+    1 - 2^8 (sigma diam / epsilon)^2 exp(-D epsilon^2 / (4 d + 8)) for ||x|| <= 1, or 0 if this is
+    negative.
 
     Parameters
     ----------

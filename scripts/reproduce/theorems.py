@@ -120,13 +120,13 @@ def bound_of_run(run: Run) -> Bound | None:
     notes = [f"{theorem.name} is unproved: {gap}"] if (gap := unproved(name, params)) else []
     if np.ptp(eta) or np.ptp(explore):
         notes.append(
-            "the theorem has constant rates; for those that decay their mean over rounds 1..t is "
-            "put in their place, for which nothing is proved"
+            "the theorem has constant rates. Decaying rates are replaced by their mean over rounds "
+            "1..t, for which nothing is proved"
         )
     if epsilon == LARGEST_EPSILON:
         notes.append(
-            f"with D={result['D']} no epsilon below 2 has probability {PROBABILITY:g}, and 2 holds "
-            "always: the random features promise nothing"
+            f"with D={result['D']} no epsilon below 2 has probability {PROBABILITY:g}, and no "
+            "error exceeds 2: the theorem guarantees nothing for these random features"
         )
     side: Callable[..., Any]
     of_features: dict[str, Any] = {}
@@ -141,13 +141,13 @@ def bound_of_run(run: Run) -> Bound | None:
         if size is None:
             return None
         notes.append(
-            f"1/q and 1/q-bar at their worst, |dominating set| / xi with {size} nodes in the set"
+            f"1/q and 1/q-bar have their largest value, |dominating set| / xi, for {size} nodes"
         )
         fixed["n_out"] = int(params["M"])
         rates |= {"xi": explore, "inverse_q": size / explore}
         side, of_features = regret_bounds.theorem5, {"C": theta_norm}
     else:
-        notes.append("beta at 1/N, the largest and most favourable value that it allows")
+        notes.append("beta is 1/N, the largest and most favourable value that it allows")
         fixed["beta"], rates["xi"] = 1 / N, explore
         side, of_features = regret_bounds.theorem6, {"C": theta_norm}
     last: dict[str, Any] = {key: values[-1] for key, values in rates.items()}
@@ -334,7 +334,7 @@ def mistakes_of_run(run: Run) -> list[Measured]:
 
 
 def of_run(run: Run) -> list[Measured]:
-    """Evaluate every theorem about a run; [] where there is none."""
+    """Evaluate every theorem about a run; [] if there is none."""
     result = run.result
     if result.get("task") == "classification":
         return mistakes_of_run(run) if result["algorithm"] in mistake_bounds.MINIMA else []

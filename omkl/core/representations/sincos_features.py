@@ -5,8 +5,8 @@ There are functions for one, four and eight rows at once. Frequencies are padded
 the terms of an angle in the order of the inputs, so that results do not depend on the number of
 rows at once.
 
-Coefficients theta (N, 2 W) are used without a mask, because the waves of the padding are 0: the
-sines by themselves, the cosines because they are set to 0.
+Coefficients theta (N, 2 W) are used without a mask, because the waves of the padding are 0:
+sin(0) is 0, and the cosines of the padding are set to 0.
 """
 
 from __future__ import annotations
