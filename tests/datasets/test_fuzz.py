@@ -14,6 +14,7 @@ import resource
 import sys
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -302,6 +303,26 @@ def test_later_chunks_are_read_as_the_first_says(folder, table, separator):
 
 
 finite = st.floats(-1e9, 1e9, allow_subnormal=False).map(lambda x: x + 0.0)
+
+
+@fuzz
+@given(
+    rows=st.lists(st.lists(st.one_of(finite.map(repr), words), min_size=2, max_size=2), max_size=9),
+    end=st.sampled_from(["\n", "\r\n"]),
+)
+def test_arrow_reads_the_numbers_of_pandas(folder, rows, end):
+    """Whether Arrow reads all rows or hands some over: the same rows, to the bit."""
+    path, found = folder / "p.csv", []
+    lines = [",".join(row) for row in (["a", "y"], ["0.5", "1"], ["7", "2e-3"], *rows)]
+    path.write_text(end.join([*lines, ""]), encoding="utf-8", newline="")
+    for reader in (read._rows_by_arrow, mock.Mock(side_effect=ValueError)):
+        with mock.patch.object(read, "_rows_by_arrow", reader):
+            try:
+                table = FileTable(read.open_content(own(path)), own(path))
+                found.append(np.concatenate([rows.values for rows in table.raw()]).tobytes())
+            except DataError as error:
+                found.append(str(error))
+    assert found[0] == found[1]
 
 
 @fuzz
