@@ -109,14 +109,6 @@ def test_what_series_share_does_not_depend_on_blocks(settings: dict) -> None:
     assert not np.array_equal(whole.y_hat, alone.y_hat)
 
 
-def test_shared_weights_are_moved_by_every_series() -> None:
-    rows = stream(200, n_series=3).fillna({"y": 0.0})
-    panel = omkl.panel("raker", series="device", share_weights=True)
-    panel.partial_fit(rows[["device", *NAMES]], rows.y)
-    pd.testing.assert_series_equal(panel.weights(0), panel.weights(2))
-    assert panel.weights(0).std() > 0.0
-
-
 @pytest.mark.parametrize("size", [1, 7, 300])
 def test_the_least_recent_key_is_forgotten(size: int) -> None:
     """As a dictionary of learners from which it is taken, for any split into blocks."""
