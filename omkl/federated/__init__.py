@@ -3,7 +3,7 @@
 ``protocol``         steps of a round, states, and the limit on the size of an upload
 ``messages``         content of a client's message, and how the server combines messages
 ``exchange``         links from clients to the server, or between clients without a server
-``algorithms``       one file per learner
+``algorithms``       one file per learner or family
 ``client_features``  random features of several clients at once
 ``simulation``       a whole federation in one process
 ``parties``          one server or one client on its own
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import importlib
 
-from omkl.federated.protocol import FederatedAlgorithm
+from omkl.federated.protocol import REGISTERED, FederatedAlgorithm
 from omkl.utils import outside, registry
 
 
@@ -38,5 +38,6 @@ def load(name: str) -> FederatedAlgorithm:
         )
     module = registry.names_outside().get(name)
     imported = outside.load(module) if module else importlib.import_module(registry.module_of(name))
-    algorithm: FederatedAlgorithm = imported.algorithm
+    own = REGISTERED.get((imported.__name__, name))
+    algorithm: FederatedAlgorithm = own or imported.algorithm
     return algorithm._replace(name=name)

@@ -438,6 +438,7 @@ def register(
     shared_weights: bool = False,
     losses_of_rows: bool = False,
     announces: tuple[int, int] = (0, 0),
+    definition: Any = None,
 ) -> FederatedAlgorithm:
     """Register a module of federated steps, and return its algorithm.
 
@@ -451,13 +452,16 @@ def register(
         Name of the module, already imported.
     kernels, model, scratch, shared_weights, losses_of_rows, announces
         As in ``FederatedAlgorithm``.
+    definition
+        Class with the steps, if they are not in the module: see ``register_as``.
 
     Raises
     ------
     AttributeError
         The module lacks one of the names.
     """
-    defined = vars(importlib.import_module(module))
+    definition = definition or importlib.import_module(module)
+    defined = {name: getattr(definition, name) for name in vars(definition)}
     exposure = _all_messages if "client_state" in defined else _one_message
     steps: dict[str, Any] = {"exposure": exposure, **_OPTIONAL, **defined}
     wanted = ("Params", "upload", *_OPTIONAL, *_STEPS)
@@ -483,6 +487,31 @@ def register(
         announces,
         defined.get("EXPECTED_FAILURES", {}),
     )
+
+
+# Algorithms of ``register_as`` by module and name.
+REGISTERED: dict[tuple[str, str], FederatedAlgorithm] = {}
+
+
+def register_as(name: str, **options: Any) -> Callable[[type], type]:
+    """Decorate a class with the steps of the algorithm ``name``, one of several in a module.
+
+    The class has what ``register`` reads from a module, and functions without ``self``.
+
+    Parameters
+    ----------
+    name
+        Name in ``algorithm=``.
+    options
+        Arguments of ``register``.
+    """
+
+    def decorate(definition: type) -> type:
+        algorithm = register(definition.__module__, definition=definition, **options)
+        REGISTERED[algorithm.module, name] = algorithm._replace(name=name)
+        return definition
+
+    return decorate
 
 
 # --- traffic ------------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ from omkl.core.compiler import inlined
 from omkl.core.hyperparameters import NON_NEGATIVE, Schedule, rate
 from omkl.core.representations.random_features import gradient_step
 from omkl.core.weights import draw, shares_of_all
-from omkl.federated.algorithms.em_kofl import learned_by
+from omkl.federated.algorithms.kofl import learned_by
 from omkl.federated.client_features import evaluate
 from omkl.federated.messages import average_entries, copy_row, squared_norm
 from omkl.federated.protocol import register

@@ -38,9 +38,7 @@ import numpy as np
 from omkl.core.hyperparameters import NON_NEGATIVE, POSITIVE, Schedule
 from omkl.core.representations.random_features import RandomFeatures, gradient_step
 from omkl.core.weights import mean_of_all_by_shares
-from omkl.federated.algorithms import vm_kofl
-from omkl.federated.algorithms.em_kofl import learned_by
-from omkl.federated.algorithms.vm_kofl import send_losses
+from omkl.federated.algorithms.kofl import VmKofl, learned_by, send_losses
 from omkl.federated.client_features import evaluate, tile_outputs
 from omkl.federated.messages import copy_row
 from omkl.federated.protocol import register
@@ -70,7 +68,7 @@ def client_state(
     return ClientState(np.zeros((K, N, W)), np.zeros((K, N)), np.zeros((K, N, W)))
 
 
-select, aggregate, upload = vm_kofl.select, vm_kofl.aggregate, vm_kofl.upload
+select, aggregate, upload = VmKofl.select, VmKofl.aggregate, VmKofl.upload
 
 
 def predict(params, server, clients, k, t, X, row, scratch):

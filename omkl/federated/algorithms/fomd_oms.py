@@ -50,7 +50,7 @@ from typing import NamedTuple
 from omkl.core.compiler import inlined
 from omkl.core.hyperparameters import POSITIVE, UP_TO_N, Schedule, rate
 from omkl.core.weights import draw, shares_of_all
-from omkl.federated.algorithms.vm_kofl import weigh
+from omkl.federated.algorithms.kofl import weigh
 from omkl.federated.client_features import evaluate
 from omkl.federated.messages import average, scale_row, step_into
 from omkl.federated.protocol import register
