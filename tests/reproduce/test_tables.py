@@ -1,5 +1,6 @@
 """The published tables: what fills a cell, verdicts, claims, and how they are shown."""
 
+import functools
 from collections import Counter
 from pathlib import Path
 
@@ -11,7 +12,11 @@ from reproduce import pages, results, tables
 from omkl.runs.run_folder import Run
 from tests.compositions import compose
 
-TABLES = {name: tables.load(name) for name in tables.names()}
+
+@functools.cache
+def every():
+    """All tables by name: a fifth of the time of a collection, so not at import."""
+    return {name: tables.load(name) for name in tables.names()}
 
 
 # Over 8 seeds two standard errors of the difference are one standard deviation.
@@ -54,7 +59,7 @@ def test_the_margin_is_two_standard_errors_of_a_difference_of_two_means():
 
 
 def test_jobs_of_the_jmlr_tables():
-    found = TABLES["jmlr_table1"].jobs
+    found = every()["jmlr_table1"].jobs
     common = ("kernels=rbf51_lap25", "D=50", "stream.scaling=whole", "regret.ridge_features=true")
     exact = ("kernels=rbf51_lap25_exact", *common[1:], "regret.kernel_ridge=true", "seeds=1")
     assert found[0] == ("algorithm=omkr", "dataset=airfoil", *exact)
@@ -63,16 +68,16 @@ def test_jobs_of_the_jmlr_tables():
     replayed = (*last[1:-1], "algorithm.replay=T", "dataset.inputs=2-18", "seeds=20")
     assert ("algorithm=as_released/gf", *replayed) in found
     # Table 2 is the run time of table 1, and both metrics of table 3 come from one run.
-    assert TABLES["jmlr_table2"].jobs == found
-    third = TABLES["jmlr_table3"].jobs
+    assert every()["jmlr_table2"].jobs == found
+    third = every()["jmlr_table3"].jobs
     assert len(third) == 4 * 5 * 2 and ("algorithm=gf", *last[1:]) in third
 
 
 def test_every_published_number_has_a_cell():
     lines = tables.published_numbers()
-    papers = {table.paper for table in TABLES.values()}
+    papers = {table.paper for table in every().values()}
     shown = set()
-    for table in TABLES.values():
+    for table in every().values():
         for identity in filter(None, table.cells["identity"]):
             *of, metric, _ = identity
             shown.add((*of, tables.METRICS[metric].std_of or metric))
@@ -83,9 +88,9 @@ def test_every_published_number_has_a_cell():
 
 def test_the_distinct_published_numbers():
     """12 errors of the JMLR paper, 24 of Hong and Chae's and 28 of the federated stand twice."""
-    cells = pd.concat([table.cells for table in TABLES.values()], ignore_index=True)
+    cells = pd.concat([table.cells for table in every().values()], ignore_index=True)
     judged = cells[cells["judged"]]
-    paper = {table.name: table.paper for table in TABLES.values()}
+    paper = {table.name: table.paper for table in every().values()}
     by_number = judged.groupby("identity")["table"].agg(set)
     found = Counter(paper[next(iter(names))] for names in by_number)
     twice = Counter(paper[next(iter(names))] for names in by_number if len(names) > 1)
@@ -100,11 +105,11 @@ def test_the_distinct_published_numbers():
 
 
 def test_later_settings_of_a_cell_count_and_those_of_a_variant_add_up():
-    raker = TABLES["active_table3"].cells.query("row == 'Raker' and variant == 'recovered'")
+    raker = every()["active_table3"].cells.query("row == 'Raker' and variant == 'recovered'")
     for cell in raker.itertuples():
         assert 'algorithm.eta="50/sqrt(T)"' in cell.job and "algorithm.lam=1e-3" in cell.job
         assert ("stream.scaling=none" in cell.job) == (cell.dataset == "naval_decay")
-    gf = TABLES["arxiv_v1_table1"].cells.query("row == 'OMKL-GF' and metric == 'mse_e3'")
+    gf = every()["arxiv_v1_table1"].cells.query("row == 'OMKL-GF' and metric == 'mse_e3'")
     written, released = gf.itertuples()
     assert "algorithm.freeze=1000000" in written.job and "algorithm.freeze=302" in released.job
     assert released.algorithm == "as_released/gf_icml" and not released.changes_data
@@ -112,7 +117,7 @@ def test_later_settings_of_a_cell_count_and_those_of_a_variant_add_up():
 
 @pytest.mark.slow
 def test_every_job_composes():
-    jobs = {job for table in TABLES.values() for job in table.jobs}
+    jobs = {job for table in every().values() for job in table.jobs}
     typed = {job[0] for job in jobs}
     for name in ("as_released/sfg_r", "as_released/gf_icml", "recovered/sfg_mkl"):
         assert f"algorithm={name}" in typed
@@ -126,7 +131,7 @@ def test_every_job_composes():
 
 def test_a_variant_may_be_measured_in_another_way():
     """Regret of the clients: as written above (11), found by search above ridge in hindsight."""
-    cells = TABLES["pof_table3"].cells.query("row == 'vM-KOFL' and column == 'Naval'")
+    cells = every()["pof_table3"].cells.query("row == 'vM-KOFL' and column == 'Naval'")
     written, searched = cells.itertuples()
     assert written.measured == "mean_client_regret"
     assert searched.measured == "mean_client_ridge_regret" and "regret.lam=2e-6" in searched.job
@@ -157,7 +162,7 @@ def failed():
 @pytest.fixture
 def filled():
     """Table 3 of the JMLR paper, whose runs all have 25.73 ± 0.5 and 15 ms; M = 5 failed."""
-    table = TABLES["jmlr_table3"]
+    table = every()["jmlr_table3"]
     runs = {job: run_of(0.02573, 0.0005) for job in table.jobs}
     runs |= {job: failed() for job in table.jobs if "algorithm.M=5" in job}
     return table, results.fill(table, runs)
@@ -190,7 +195,7 @@ def test_a_table_in_markdown(filled):
 
 def test_a_number_that_stands_in_two_tables_counts_once(filled):
     _, third = filled
-    first = TABLES["jmlr_table1"]
+    first = every()["jmlr_table1"]
     runs = {job: run_of(0.02573, 0.0005) for job in first.jobs}
     both = results.counts(pd.concat([results.fill(first, runs), third], ignore_index=True))
     alone = results.counts(third)
@@ -258,11 +263,11 @@ def test_a_number_of_ours_has_the_mark_of_its_verdict():
 
 def test_what_the_papers_claim_is_in_their_tables():
     """No misspelt row or column: every claim compares published numbers."""
-    cells = pd.concat([table.cells for table in TABLES.values()]).assign(ours=np.nan)
+    cells = pd.concat([table.cells for table in every().values()]).assign(ours=np.nan)
     for paper in pages.papers():
         assert 4 <= len(paper["claims"]) <= 6
         for claim in paper["claims"]:
-            assert set(claim["tables"]) <= set(TABLES)
+            assert set(claim["tables"]) <= set(every())
             along = "column" if claim.get("along") == "columns" else "row"
             shown = cells[cells["table"].isin(claim["tables"])].groupby(along)["published"].count()
             assert {claim["lower"], *claim["than"]} <= set(shown.index), claim
@@ -270,5 +275,5 @@ def test_what_the_papers_claim_is_in_their_tables():
                 assert len(results.effects(claim, cells)["published"]), claim
         for known in paper["known"]:
             for name in known["tables"]:
-                assert set(known.get("rows", ())) <= set(TABLES[name].rows), known
-                assert set(known.get("columns", ())) <= set(TABLES[name].columns), known
+                assert set(known.get("rows", ())) <= set(every()[name].rows), known
+                assert set(known.get("columns", ())) <= set(every()[name].columns), known
