@@ -475,9 +475,9 @@ class OnlineLearner:
         rows = self._read(X, new)
         groups = self._groups(rows, dates)
         self._count(new)
-        if codes is not None:
-            return self._fit_series(rows, labels, codes, names, groups)
-        return self._fit_new_classes(rows, labels, added) if added else self._fit(rows, labels)
+        if added:
+            return self._fit_new_classes(rows, labels, added)
+        return self._fit(rows, labels, codes, names, groups)
 
     def _fit_new_classes(
         self, rows: np.ndarray, labels: np.ndarray, added: Sequence[Any]
@@ -496,23 +496,38 @@ class OnlineLearner:
             found[-1].y_hat[0] = before[0]  # the class was new when this row was predicted
         return joined(found)
 
-    def _fit(self, rows: np.ndarray, labels: np.ndarray) -> Predictions:
-        """Do ``partial_fit`` for numeric rows (n, d). Classes are given as codes."""
-        if len(rows) == 1 or (len(self._recent) and any(map(self._recent.has, rows))):
+    def _fit(
+        self,
+        rows: np.ndarray,
+        labels: np.ndarray,
+        codes: np.ndarray | None = None,
+        names: Sequence[SeriesName] = (),
+        starts: np.ndarray | None = None,
+    ) -> Predictions:
+        """Do ``partial_fit`` for numeric rows (n, d). Classes are given as codes.
+
+        ``codes``, ``names`` and ``starts`` are the series and the groups of rows with series.
+        """
+        series = [None] * len(rows) if codes is None else [names[code] for code in codes]
+        if len(rows) == 1 or (len(self._recent) and any(map(self._recent.has, rows, series))):
             of_rows = labels if self.outputs else labels.tolist()
-            found = stacked(list(map(self._learn_row, rows, of_rows)), labels)
-        else:
+            found = stacked(list(map(self._learn_row, rows, of_rows, series)), labels)
+        elif self._slots is None or codes is None or starts is None:
             standardised, far = self._standardised(rows, learns=True)
             found = self.learn_rows(standardised, labels, far)
-            self.require_finite(found.y_hat)
             if self.classes:
                 self._remember(rows, labels)
+        else:
+            parts = []
+            for part, slots in self._slots.spans(codes, names):
+                cut = starts_within(starts, part)
+                learned, ahead, far = self._standardised_groups(rows[part], cut)
+                block = learned, labels[part], far, ahead
+                parts.append(self.learn_rows(*block, slots=slots, starts=cut))
+            found = joined(parts)
+        self.require_finite(found.y_hat)
         if self.classes:
             return found._replace(y_hat=self._answers(found.y_hat))
-        return self._predictions_in_unit(found)
-
-    def _predictions_in_unit(self, found: Predictions) -> Predictions:
-        """Return predictions in the unit of the targets."""
         if self._transform is None:
             return found
         y_hat, low, high = map(self._in_unit, (found.y_hat, found.low, found.high))
@@ -524,29 +539,6 @@ class OnlineLearner:
         if self._transform is None:
             return z
         return self._transform.inverse(z) if np.ndim(z) else float(self._transform.inverse(z))
-
-    def _fit_series(
-        self,
-        rows: np.ndarray,
-        y: np.ndarray,
-        codes: np.ndarray,
-        names: Sequence[SeriesName],
-        starts: np.ndarray,
-    ) -> Predictions:
-        """Do ``partial_fit`` of rows (n, d) of series, in groups of one date."""
-        of_rows = [names[code] for code in codes]
-        if len(rows) == 1 or (len(self._recent) and any(map(self._recent.has, rows, of_rows))):
-            predictions = list(map(self._learn_row, rows, y.tolist(), of_rows))
-            return self._predictions_in_unit(stacked(predictions, y))
-        assert self._slots is not None
-        parts = []
-        for part, slots in self._slots.spans(codes, names):
-            cut = starts_within(starts, part)
-            learned, ahead, far = self._standardised_groups(rows[part], cut)
-            parts.append(self.learn_rows(learned, y[part], far, ahead, slots=slots, starts=cut))
-        found = joined(parts)
-        self.require_finite(found.y_hat)
-        return self._predictions_in_unit(found)
 
     def _remember(self, rows: np.ndarray, labels: np.ndarray) -> None:
         """Store the last rows (n, d) with a known class, which ``_add_class`` learns again."""
