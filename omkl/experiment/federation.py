@@ -52,7 +52,6 @@ from omkl import federated
 from omkl.config.schema import Settings
 from omkl.config.settings import content_addressed, with_defaults_cut
 from omkl.core import hyperparameters, kernels
-from omkl.core.hyperparameters import Schedule
 from omkl.core.kernels import RFF
 from omkl.core.representations.random_features import draw_features
 from omkl.core.weights import normalised
@@ -73,6 +72,7 @@ from omkl.experiment.job import (
     is_of_now,
     kernel_curves,
     reported,
+    require_finite,
 )
 from omkl.experiment.metrics import (
     ClientBaselines,
@@ -299,7 +299,7 @@ class Sums:
                 done = np.arange(rows.start, rows.stop)[:, None] >= lengths
                 squared = np.where(done, 0.0, squared)
             self.squared.add(squared)
-            _require_finite(self.job, self.squared.rounds)
+            require_finite(self.job, self.job.params, self.squared.rounds, "round")
             mean = np.stack([trace.regret.mean(axis=1) for trace in traces])
             before = self.client_regret.mean(axis=1, keepdims=True)
             self.regrets.add(np.diff(mean, axis=1, prepend=before))
@@ -416,21 +416,6 @@ def _weights(run: Federation) -> np.ndarray:
         return normalised(run.clients.log_w).mean(axis=0)
     log_w = run.servers.log_w  # weights of the server, or of every client
     return normalised(log_w).mean(axis=0) if log_w.size else np.full(N, 1.0 / N)
-
-
-def _require_finite(job: FederatedJob, recorder: Recorder) -> None:
-    if np.all(recorder.total < np.inf):
-        return
-    steps = [
-        f"algorithm.{name}={job.settings.algorithm.params[name]}"
-        for name, value in zip(job.params._fields, job.params, strict=True)
-        if isinstance(value, Schedule)
-    ]
-    raise FloatingPointError(
-        f"by round {recorder.n_rounds} the predictions of {job.algorithm.name} are no longer "
-        f"finite: the steps are too large for this stream. Reduce {' or '.join(steps)}; "
-        "importance weights divide steps by small probabilities, so a larger M helps as well"
-    )
 
 
 # --- regrets: of each client and of all together, above what hindsight knows ----------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -13,13 +13,14 @@ from omkl import algorithms
 from omkl.config.schema import Settings
 from omkl.config.settings import OF_PANEL, content_addressed, with_defaults_cut
 from omkl.core import kernels
+from omkl.core.hyperparameters import Schedule
 from omkl.core.kernels import Kernel
 from omkl.core.protocol import Algorithm
 from omkl.datasets import DataError, Stream, catalogue, open_stream, open_streams
 from omkl.datasets.files import FileContent
 from omkl.experiment import kept_model, memory
 from omkl.experiment.kept_model import require_keepable
-from omkl.experiment.metrics import mean_and_deviation
+from omkl.experiment.metrics import Recorder, mean_and_deviation
 from omkl.online.learner import OnlineLearner
 from omkl.online.panel import Panel
 from omkl.online.settings import FEATURES, SCALINGS, Specification, specify
@@ -137,6 +138,44 @@ def reported(job: Job, losses: np.ndarray, timing: Timing, **further: Any) -> di
         **({"far_out": dict(far)} if (far := job.stream.far_out) else {}),
         **({"notices": notices} if (notices := job.stream.notices) else {}),
     }
+
+
+def require_finite(
+    job: Job,
+    params: Any,
+    errors: Recorder,
+    unit: str,
+    notes: Callable[[Any], Iterable[str]] = lambda job: (),
+) -> None:
+    """Raise FloatingPointError, which names the step sizes, unless the errors are finite.
+
+    Parameters
+    ----------
+    job, params
+        Job, and the hyper-parameters of its learner.
+    errors
+        Errors of each seed.
+    unit
+        Name of what ``errors`` counts: "row" or "round".
+    notes
+        Function of the job that returns further sentences.
+    """
+    bad = [s for s, total in zip(job.seeds, errors.total, strict=True) if not total < np.inf]
+    if not bad:
+        return
+    name, given = job.settings.algorithm.name, job.settings.algorithm.params
+    steps = [
+        f"algorithm.{field}={given[field]}"
+        for field, value in zip(params._fields, params, strict=True)
+        if isinstance(value, Schedule) and field.startswith("eta") and field in given
+    ]
+    text = (
+        f"by {unit} {errors.n_rounds} the predictions of {name} are no longer finite "
+        f"(seeds {', '.join(map(str, bad))}): the steps are too large for this stream. Reduce "
+        f"{' or '.join(steps) or 'the step size'}; importance weights divide steps by small "
+        "probabilities, so more exploration helps as well"
+    )
+    raise FloatingPointError(". ".join([text, *notes(job)]))
 
 
 def kernel_curves(used: Sequence[Kernel]) -> dict[str, np.ndarray]:

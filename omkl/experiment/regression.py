@@ -17,7 +17,14 @@ from omkl.datasets.base import Chunk
 from omkl.experiment import kept_model
 from omkl.experiment.comparators import against_comparators
 from omkl.experiment.evaluate import Left, StreamJob
-from omkl.experiment.job import Computed, Progress, Timing, kernel_curves, reported
+from omkl.experiment.job import (
+    Computed,
+    Progress,
+    Timing,
+    kernel_curves,
+    reported,
+    require_finite,
+)
 from omkl.experiment.metrics import (
     Accuracy,
     Baselines,
@@ -123,7 +130,7 @@ class RegressionMetrics:
             if self.intervals:
                 self.intervals.add_block(y, stacked.low, stacked.high, scored)
         self.asked.add(stacked.asked)
-        _require_finite(self.job, self.squared)
+        require_finite(self.job, self.job.params, self.squared, "row", _expansive_steps)
         self.low = min(self.low, float(y.min(initial=np.inf)))
         self.high = max(self.high, float(y.max(initial=-np.inf)))
         if not self.of_series:  # each series scales its own inputs
@@ -252,25 +259,6 @@ def _of_series(job: Regression, metrics: RegressionMetrics, baselines: Baselines
     of_each = dict(zip(baselines.learners, others.rmse[:, at], strict=True))
     how = {"together": kept_model.learns_together(job.settings, job.stream), "by_date": job.by_date}
     return {"series": own.result(str(job.settings.dataset["series"]), of_each) | how}
-
-
-def _require_finite(job: Regression, squared: Recorder) -> None:
-    bad = [s for s, total in zip(job.seeds, squared.total, strict=True) if not total < np.inf]
-    if not bad:
-        return
-    name, given = job.settings.algorithm.name, job.settings.algorithm.params
-    steps = [
-        f"algorithm.{field}={given[field]}"
-        for field, value in zip(job.params._fields, job.params, strict=True)
-        if isinstance(value, Schedule) and field.startswith("eta") and field in given
-    ]
-    raise FloatingPointError(
-        f"by row {squared.n_rounds} the predictions of {name} are no longer finite "
-        f"(seeds {', '.join(map(str, bad))}): the steps are too large for this stream. Reduce "
-        f"{' or '.join(steps) or 'the step size'}; importance weights divide steps by small "
-        "probabilities, so more exploration helps as well"
-        + "".join(f". {n}" for n in _expansive_steps(job))
-    )
 
 
 def _expansive_steps(job: Regression) -> list[str]:
