@@ -4,7 +4,6 @@ import ast
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
 import yaml
 from pages import capabilities, cards, gallery, links
@@ -31,16 +30,6 @@ def test_the_page_of_an_own_algorithm_in_miniature():
     ran = gallery.run_alone("write_an_algorithm", 30, NUMBA_DISABLE_JIT="1")
     assert "Fixed share" in ran[-2].printed and "def update(params, state" in ran[1].printed
     assert len(ran[-2].figures) == 1
-
-
-def test_scripts_are_cut_at_their_marks():
-    text = (
-        "# # Title\n#\n# Prose.\n\n# %%\n# More.\n\nimport os\n\nROWS = 5\n\n\n# %%\nprint(ROWS)\n"
-    )
-    first, second, third = gallery.pieces(text)
-    assert first[:2] == ("# Title\n\nProse.\n", "")
-    assert (second.prose, second.code) == ("More.\n", "import os\n\nROWS = 5")
-    assert third == ("", "print(ROWS)", 14) and text.splitlines()[13] == "print(ROWS)"
 
 
 def test_every_script_is_a_page_and_says_how_much_it_computes():
@@ -95,13 +84,6 @@ def test_the_table_of_capabilities_has_what_the_boxes_and_the_program_say():
     assert supports["auto_classifier"].startswith("K together")
 
 
-def test_a_round_is_a_list_with_lists_in_it():
-    curve = cards.Curve("error", np.zeros(2), "mean", np.zeros(2), "a curve")
-    card = cards.card("auto", curve)
-    assert card.count("<ol") == 1 and "Evaluate N = 28 experts f_i:<ul><li>The mean" in card
-    assert '<ol start="0"><li>Before the first round' in cards.card("sfg", curve)
-
-
 def test_dead_links_and_what_comes_from_afar_are_told(tmp_path):
     (tmp_path / "a.html").write_text(
         '<h2 id="here">x</h2><a href="#here"></a><a href="b.html#no"></a><a href="c.html"></a>'
@@ -126,10 +108,3 @@ def test_formulas_are_mathml_with_their_numbers():
     made = formulas.typeset(f"<p>{inline}</p>{shown}")
     assert made.count("<math") == 2 and "arithmatex" not in made
     assert 'display="block"' in made and "<msup>" in made and ">(4)</span>" in made
-
-
-def test_the_list_of_scripts_shows_the_first_figure_of_each():
-    text = "# Gallery\n\n- [A b](a_b.py): one\n- [C](c.py): two\n"
-    made = gallery.index(text, ["a_b_1_0.png", "a_b_3_0.png"])
-    assert "[![A b](a_b_1_0.png)](a_b.md) **[A b](a_b.md)** One." in made
-    assert "**[C](c.md)** Two." in made and made.count("![") == 1

@@ -16,14 +16,6 @@ def test_uv_itself_comes_from_the_lock_with_its_hashes():
     assert install.locked("no-such-package", text) is None
 
 
-def test_what_the_estimators_need_is_in_the_lock():
-    """Their tests run wherever the others do."""
-    text = install.LOCK.read_text(encoding="utf-8")
-    for package, version in (("scikit-learn", (1, 8)), ("river", (0, 26))):
-        found = re.match(rf"{package}==(\d+)\.(\d+)", install.locked(package, text) or "")
-        assert found and (int(found[1]), int(found[2])) >= version, package
-
-
 def test_uv_asks_the_indexes_of_pip():
     lines = [
         "global.index-url='https://everyone.example/simple'",

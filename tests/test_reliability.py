@@ -1,26 +1,6 @@
-"""The scripts behind ``docs/reliability.md``: their command line, and where their tables go."""
+"""The scripts behind ``docs/reliability.md``: they notice what a disturbance costs."""
 
-from pathlib import Path
-
-import pytest
-import reliability
 from reliability import Place, lost_in
-
-ROOT = Path(__file__).parents[1]
-
-
-def test_a_table_takes_its_own_place_alone(tmp_path, capsys):
-    text = (ROOT / "docs" / reliability.PAGE).read_text()
-    (tmp_path / reliability.PAGE).write_text(text)
-    for name in ("chaos", "files", "endurance"):
-        reliability.publish("sunny, then rain\n", name, tmp_path)
-    found = (tmp_path / reliability.PAGE).read_text()
-    assert found.count("sunny, then rain") == 3
-    kept = [line for line in text.splitlines() if line.startswith(("#", "<!--"))]
-    assert [line for line in found.splitlines() if line.startswith(("#", "<!--"))] == kept
-    with pytest.raises(ValueError, match="no place for a table: <!-- weather: begin -->"):
-        reliability.publish("sunny\n", "weather", tmp_path)
-    assert (tmp_path / reliability.PAGE).read_text() == found
 
 
 def test_what_a_disturbance_costs_is_seen(tmp_path, run_folder_maker):

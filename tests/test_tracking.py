@@ -99,19 +99,6 @@ def test_a_run_has_settings_numbers_curves_and_files(outputs, run_folder_maker):
     assert {item.path for item in client(outputs).list_artifacts(run_id)} == files
 
 
-@pytest.mark.parametrize("n_rounds", [1, 3000])
-def test_a_curve_has_at_most_200_points_with_both_ends(outputs, run_folder_maker, n_rounds):
-    folder = run_folder_maker(outputs, n_rounds=n_rounds, n_seeds=2)
-    run_id = log(Run(folder), outputs)
-    history = client(outputs).get_metric_history(run_id, SO_FAR)
-    steps = [point.step for point in history]
-    assert steps == sorted(set(steps)) and len(steps) <= 200
-    assert (steps[0], steps[-1]) == (1, n_rounds)
-    with np.load(folder / "curves.npz") as curves:
-        expected = curves["mse"].mean(axis=0)[np.array(steps) - 1]
-    np.testing.assert_allclose([point.value for point in history], expected, rtol=1e-12)
-
-
 def test_a_failed_run_is_marked_as_failed(outputs, run_folder_maker):
     folder = run_folder_maker(outputs, failed=True)
     run = client(outputs).get_run(log(Run(folder), outputs))

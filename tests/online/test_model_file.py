@@ -197,14 +197,6 @@ def test_arrays_that_grow_have_room_for_the_same_rows(name, longer):
         learner.restore(own | {head + field: grown[head + field] for field in longer})
 
 
-@pytest.mark.parametrize(("rows", "most"), [(0, 0.02), (120, 0.1)])
-def test_what_was_never_moved_takes_next_to_no_room(rows, most):
-    learner = omkl.learner("auto", inputs=2)
-    learner.partial_fit(X[:rows], Y[:rows])
-    whole = sum(array.nbytes for array in learner.arrays().values())
-    assert len(learner.file()) < most * whole
-
-
 def test_a_learner_that_is_too_large_to_be_packed_is_written_as_it_is(tmp_path, monkeypatch):
     packed, whole = tmp_path / "packed.npz", tmp_path / "whole.npz"
     packed.write_bytes(saved())
