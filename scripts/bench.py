@@ -7,6 +7,7 @@ Prints each table as it is measured and writes bench.json. The sections:
 limits     throughput of the operations of a round, and the least time of a round that follows
 learners   time of every algorithm, and its least time
 federated  time of a client's round of every federated learner, and its least time
+runs       time of a row in whole runs of each kind, and in their learner alone
 """
 
 import argparse
@@ -17,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks import federated, learners, limits, setting, tables
+from benchmarks import federated, learners, limits, runs, setting, tables
 
 from omkl.runs import provenance
 
@@ -25,6 +26,7 @@ SECTIONS = {
     "limits": tables.limit_table,
     "learners": tables.learner_table,
     "federated": tables.federated_table,
+    "runs": tables.run_table,
 }
 
 
@@ -32,7 +34,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--quick", action="store_true", help="shorter measurements: two minutes")
+    parser.add_argument("--quick", action="store_true", help="shorter measurements: three minutes")
     parser.add_argument("--only", nargs="+", choices=SECTIONS, default=list(SECTIONS))
     parser.add_argument("--outputs", type=Path, default=Path("outputs/bench"))
     given = parser.parse_args(arguments)
@@ -64,6 +66,8 @@ def measure(wanted: list[str], seconds: float) -> dict[str, Any]:
     if "federated" in wanted:
         found = federated.measure(rows, seconds)
         bench["federated"] = learners.beside(found, bench["limits"])
+    if "runs" in wanted:
+        bench["runs"] = runs.measure()
     for name in wanted:
         print(f"\n## {name}\n\n{SECTIONS[name](bench)}", flush=True)
     bench["seconds"] = time.perf_counter() - start

@@ -44,7 +44,7 @@ def beside(rows: list[Row], limit: Limits) -> list[Row]:
         if "work" in row:
             least = limits.least(row["work"], limit)
             ratio = Spread(*(us / least["least_us"] for us in row["round_us"]))
-            row = row | least | {"ratio": ratio, "goal": limits.GOALS[least["kind"]]}
+            row = row | least | {"ratio": ratio}
         found.append(row)
     return found
 

@@ -54,7 +54,6 @@ from omkl.utils.threads import one_thread_each
 ALL, CHOSEN, EXACT = "all kernels", "chosen kernels", "exact kernels"
 RECURSIVE = "recursive"
 FEDERATED = "a client's round"
-GOALS = {ALL: 1.6, CHOSEN: 1.6, EXACT: 2.0, RECURSIVE: 1.8, FEDERATED: 2.0}
 USUAL_CACHES = {1: 32 << 10, 2: 512 << 10, 3: 8 << 20}  # where the system does not tell
 Limits = dict[str, Any]
 

@@ -19,11 +19,6 @@ def between(s: Sequence[float]) -> str:
     return f"{number(median)} ({number(low)} to {number(high)})"
 
 
-def verdict(value: float, goal: float) -> str:
-    """Write the goal, and whether the value meets it."""
-    return f"≤ {number(goal)}: {'yes' if value <= goal else 'no'}"
-
-
 def machine(bench: Bench) -> str:
     about = bench["machine"]
     caches = ", ".join(f"level {k}: {size >> 10:,} KiB" for k, size in bench["caches"].items())
@@ -60,7 +55,7 @@ def limit_table(bench: Bench) -> str:
 
 def learner_table(bench: Bench) -> str:
     rows = bench["learners"]
-    headings = ["algorithm", "kernels per row", "µs per row", "least", "measured / least", "goal"]
+    headings = ["algorithm", "kernels per row", "µs per row", "least", "measured / least"]
     body = []
     for row in rows:
         name = title(row["algorithm"])
@@ -74,7 +69,6 @@ def learner_table(bench: Bench) -> str:
                 number(row["round_us"][0]),
                 number(row["least_us"]) + (" (memory)" if row["set_by"] == "memory" else ""),
                 between(row["ratio"]),
-                verdict(row["ratio"][0], row["goal"]),
             ]
         )
     return markdown_table(headings, body, left=1)
@@ -90,8 +84,17 @@ def federated_table(bench: Bench) -> str:
             number(row["round_us"][0]),
             number(row["least_us"]),
             between(row["ratio"]),
-            verdict(row["ratio"][0], row["goal"]),
         ]
         for row in bench["federated"]
     ]
-    return markdown_table([*headings, "goal"], body, left=1)
+    return markdown_table(headings, body, left=1)
+
+
+def run_table(bench: Bench) -> str:
+    headings = ["run", "rows", "µs per row", "its learner alone", "run / learner", "run / pyarrow"]
+    body = []
+    for row in bench["runs"]:
+        run, learner, pyarrow = row["run_us"], row["learner_us"], row["pyarrow_us"]
+        ratios = [number(run / learner), number(run / pyarrow) if pyarrow else ""]
+        body.append([row["kind"], f"{row['rows']:,}", number(run), number(learner), *ratios])
+    return markdown_table(headings, body, left=1)

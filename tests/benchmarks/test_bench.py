@@ -7,7 +7,7 @@ import time
 import bench
 import pytest
 from benchmarks import federated as federations
-from benchmarks import learners, limits, setting, tables, timing
+from benchmarks import learners, limits, runs, setting, tables, timing
 from benchmarks.timing import deciles, undisturbed, undisturbed_streams
 
 from omkl import algorithms, federated
@@ -155,6 +155,16 @@ def test_a_task_without_a_measurement_is_named(monkeypatch):
     rows = learners.beside(learners.measure(setting.Rows("none", *checks.stream()), 0.0), MACHINE)
     assert [row["algorithm"] for row in rows] == algorithms.names()
     assert "no measurement for the task regression" in tables.learner_table({"learners": rows})
+
+
+@pytest.mark.slow
+def test_runs_are_measured_beside_their_learner():
+    few = {name: (chosen, 400) for name, (chosen, _) in runs.KINDS.items() if "idge" in name}
+    federation = {"federated": (["algorithm=ofskl", *runs.CLIENTS, *runs.SYNTHETIC], 400)}
+    found = runs.measure(few | federation)
+    assert [row["pyarrow_us"] is None for row in found] == [False, True]
+    assert all(row["learner_us"] > 0.0 for row in found)
+    assert "file, ridge" in tables.run_table({"runs": found})
 
 
 def test_deciles_of_many_times():
