@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from omkl.algorithms.auto_sizes import MEDIUM
 from omkl.core import snapshot
 from omkl.core.hyperparameters import require_count
 from omkl.core.kernels import FAMILIES
@@ -66,7 +67,13 @@ from omkl.online.rows import (
 )
 from omkl.online.series import FRESH, TargetSeries
 from omkl.online.series_slots import SeriesName, SeriesSlots, checked, factorised, with_series
-from omkl.online.settings import LearnerSettings, checked_classes, input_names, specify
+from omkl.online.settings import (
+    LearnerSettings,
+    Specification,
+    checked_classes,
+    input_names,
+    specify,
+)
 from omkl.online.target import TargetLearner
 from omkl.utils.disk import write_atomically
 
@@ -231,7 +238,18 @@ class OnlineLearner:
         share = self.algorithm.representation.with_zero_weights
         model = share(drawn.state.model) if drawn and share else None
         n_inputs = len(self.inputs) + self.settings.lags
-        return self.specification.learner(n_inputs, self.settings.seed, self._threads, model)
+        return self._of_raw_targets.learner(n_inputs, self.settings.seed, self._threads, model)
+
+    @property
+    def _of_raw_targets(self) -> Specification:
+        """Specification of the core learners, which is at most medium beside units of series.
+
+        Two full learners would take twice the time per row.
+        """
+        made, settings = self.specification, self.settings
+        if not settings.has_seasons or (settings.series is None and not settings.seasons):
+            return made
+        return made._replace(params=made.params._replace(size=min(made.params.size, MEDIUM)))
 
     def _begin(self, first: Any) -> None:
         """Decide inputs and encodings from the first row, or from the first block of rows.
@@ -639,7 +657,7 @@ class OnlineLearner:
 
         Before the first row the names are those of a learner with one input.
         """
-        made = self.specification
+        made = self._of_raw_targets
         n_inputs = len(self.inputs) + self.settings.lags if self.inputs else 1
         kernels = made.algorithm.kernels(made.params, made.dictionary, n_inputs)
         families = [kernel.family for kernel in kernels]
