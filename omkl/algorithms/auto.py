@@ -97,7 +97,8 @@ class Auto:
                   of the last 32,768 rows (fewer with more than 62 inputs). They begin to grow after
                   500 rows, again when there are 1.4 times as many rows, and later after every
                   13,107 rows of a full window; up to 8 times as rarely while their weight is at
-                  most 0.1 and b (see 5) at most 0.3. Half of the bins of a column lie around the
+                  most 0.1 and b (see 5) at most 0.1. While one of both is larger, the trees of the
+                  other are regrown every fourth time. Half of the bins of a column lie around the
                   cuts of the trees before. A round bins one column or grows one tree, more of them
                   while the window has fewer than 65,536 rows; new trees are used once all have
                   grown.

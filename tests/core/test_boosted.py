@@ -18,7 +18,7 @@ from omkl.core.representations.boosted import (
 from tests.learners import compiled
 
 
-def learn_rows(model, scratch, X, Y, y_hat, of_classes):
+def learn_rows(model, scratch, X, Y, y_hat, of_classes, used=3):
     W = model.rows.shape[1]
     for t in range(X.shape[0]):
         for c in range(X.shape[1]):
@@ -30,7 +30,7 @@ def learn_rows(model, scratch, X, Y, y_hat, of_classes):
         if of_classes:
             learn_boosted_classes(model, scratch, True)
         else:
-            learn_boosted(model, scratch, True)
+            learn_boosted(model, scratch, used)
 
 
 learn_rows_compiled = compiled(learn_rows)
@@ -232,6 +232,18 @@ def test_a_refit_that_is_resumed_with_another_scratch_grows_the_same_trees():
         begun.append(int(model.begun[0]))
     assert begun[:2] == [500, 699]  # cut in the middle of two refits
     np.testing.assert_array_equal(parts, whole)
+
+
+def test_trees_that_are_not_used_are_regrown_every_fourth_time():
+    X, y = stream(3000)
+    model = boosted.fresh_boosted([3, 3])
+    scratch, bases = boosted.boosted_scratch(model), []
+    for rows in np.split(np.arange(3000), 30):
+        Y = np.array([y, y])[:, rows]
+        learn_rows_compiled(model, scratch, X[rows], Y, np.zeros((2, 100)), False, 1)
+        bases.append(model.forest.base.copy())
+    grown = [len(set(base)) - 1 for base in np.transpose(bases)]  # the first is that of no trees
+    assert model.fits[0] == 6 and grown == [6, 2]
 
 
 def test_units_of_columns_do_not_matter():

@@ -46,6 +46,7 @@ UNSEEN = 0.5  # rows that each class counts as having before the first
 FIRST = 500  # rows before the first fit
 MOST_PATIENCE = 8  # largest factor of the wait for unused trees
 GROWTH = 1.4  # of the rows of a window from one refit to the next
+ASLEEP = 3  # refits without an ensemble while the mixture uses another one alone
 MOST_ROWS = 2**15
 LEAST_ROWS = 2**10
 MOST_NUMBERS = 2**21  # rows times columns of a window
@@ -91,6 +92,8 @@ class Boosted(NamedTuple):
     fits       (1,) int64, refits so far
     begun      (1,) int64, number of rows when the present refit began; 0 between two refits
     n_steps    (1,) int64, steps of the present refit so far
+    asleep     (E,) int64, number of refits that leave the trees of an ensemble as they are, because
+               the mixture uses another ensemble alone
     forest     trees of the last complete refit
     """
 
@@ -103,6 +106,7 @@ class Boosted(NamedTuple):
     fits: ROUNDS
     begun: ROUNDS
     n_steps: ROUNDS
+    asleep: Annotated[np.ndarray, Range(0, ASLEEP)]
     forest: Forest
 
 
@@ -203,6 +207,7 @@ def fresh_boosted(
         fits=np.zeros(1, dtype=np.int64),
         begun=np.zeros(1, dtype=np.int64),
         n_steps=np.zeros(1, dtype=np.int64),
+        asleep=np.zeros(E, dtype=np.int64),
         forest=_no_trees(E, n_trees, C),
     )
 
@@ -690,6 +695,8 @@ def _end_fit(model, scratch, is_used):
     """
     forest, grown = model.forest, scratch.forest
     for e in range(forest.base.shape[0]):  # copies of whole arrays would allocate
+        if model.asleep[e] > 0:
+            continue
         forest.base[e] = grown.base[e]
         for c in range(forest.gains.shape[1]):
             forest.gains[e, c] = grown.gains[e, c]
@@ -767,15 +774,15 @@ def _n_rows(model):
 
 
 @inlined
-def learn_boosted(model, scratch, is_used):
+def learn_boosted(model, scratch, used):
     """Store the row scratch.x, whose targets are already stored. Grow trees if a refit is due.
 
     Parameters
     ----------
     model, scratch
         Ensembles, and their scratch with the row x.
-    is_used
-        Whether the mixture uses the predictions of the present trees.
+    used
+        Sum of 2**e over the ensembles e whose present trees the mixture uses.
     """
     n_due, n = _n_due(model, scratch), _n_rows(model)
     while scratch.n_steps[0] < n_due:
@@ -784,10 +791,16 @@ def learn_boosted(model, scratch, is_used):
             _make_bins(model, scratch, scratch.n_steps[0], n)
         else:
             n_trees = model.forest.leaf.shape[1]
-            _learn_tree(model, scratch, step // n_trees, step % n_trees, n)
+            if model.asleep[step // n_trees] == 0:
+                _learn_tree(model, scratch, step // n_trees, step % n_trees, n)
         scratch.n_steps[0] += 1
     if n_due == _most_steps(model):
-        _end_fit(model, scratch, is_used)
+        _end_fit(model, scratch, used > 0)
+        for e in range(model.asleep.shape[0]):
+            if used >> e & 1 or used == 0:
+                model.asleep[e] = 0
+            else:
+                model.asleep[e] = model.asleep[e] - 1 if model.asleep[e] > 0 else ASLEEP
 
 
 @inlined

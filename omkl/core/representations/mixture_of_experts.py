@@ -103,7 +103,7 @@ FARTHEST_WIDE = 10.0  # deviations of the noise; ``wide`` learns targets no fart
 MOST_BESIDE = 40  # inputs; with more of them the regression has waves only
 REST_FADING = 0.998  # a memory of 500 rounds
 # Trees count as used above this weight, or above this share of their predicted error.
-LEAST_WEIGHT, LEAST_SHARE = 0.1, 0.3
+LEAST_WEIGHT, LEAST_SHARE = 0.1, 0.1
 TINY = 1e-300  # stands for a weight of 0, whose logarithm is not finite
 REST_PRIOR = 3.0  # rounds, in squared noise, added to the squares of trees of errors
 
@@ -357,8 +357,9 @@ def learn_mixture(params, state, t, y, selection):
     j = trees.n[0] % trees.rows.shape[1]
     trees.labels[TREES, j] = label
     trees.labels[REST, j] = label - scratch.mixed[0] if trees.n[0] > 0 else 0.0
-    is_used = model.regrets.w[N - 2] > LEAST_WEIGHT or _share_of_rest(model) > LEAST_SHARE
-    learn_boosted(trees, scratch.trees, is_used)
+    used = 1 << TREES if model.regrets.w[N - 2] > LEAST_WEIGHT else 0
+    used += 1 << REST if _share_of_rest(model) > LEAST_SHARE else 0
+    learn_boosted(trees, scratch.trees, used)
     near = _foreseen(scratch.candidates[REGRETS], label, FARTHEST_WIDE * _deviation(model))
     n_columns = n_linear(scratch.experts.x.shape[0])
     learn_wide(model.wide, scratch.wide, near, n_columns, model.regrets.w[N - 1] > 0.0)
