@@ -124,8 +124,8 @@ def learner(
         units of each series: its last target and its usual change.
     season
         For "auto": length of a season in rows of a series, such as 7 for days of a week, or several
-        lengths. None: the learner searches for seasons in the first rows, 1,500 of a single series.
-        0: no season.
+        lengths. None: the learner searches for seasons in the first rows, 500 and 1,500 of a
+        single series. 0: no season.
     series_delay
         "date": with a column of dates, or ``dates=``, all rows of a date are predicted before one
         of them is learned. 0: each row is learned before the next is predicted.

@@ -98,8 +98,8 @@ class TargetSeries:
     make
         Function of the number of inputs that returns a new core learner.
     inputs
-        Names (d,) of the inputs of a row. Those of the first column of dates are also read as sines
-        and cosines, and the spacing of the dates suggests seasons.
+        Names (d,) of the inputs of a row. The spacing of the first column of dates suggests
+        seasons. Without series, its inputs are also read as sines and cosines.
     seasons
         Length of each season in rows; None: search for seasons.
     n_slots
@@ -128,7 +128,9 @@ class TargetSeries:
             places.get(head + end): period for head in dated for end, period in CYCLES.items()
         }
         self._days = [places[head + DAYS] for head in dated]
-        self._dates = [k for k in cycles if k is not None]  # inputs that have a cycle
+        # Inputs that are also read as waves. In a panel all rows of a date share the waves, and few
+        # dates do not suffice to learn from them.
+        self._dates = [k for k in cycles if k is not None and not n_slots]
         self._periods = np.array([cycles[k] for k in self._dates])
         self._intervals = intervals
         self.seasons = tuple(seasons or ())

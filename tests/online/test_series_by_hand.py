@@ -188,20 +188,24 @@ def stream(n: int = 1_200, n_series: int = 6) -> tuple[np.ndarray, ...]:
 
 @pytest.mark.parametrize(
     ("season", "by_date", "dated"),
-    [(0, False, False), (0, True, True), (7, False, True), (7, True, False)],
+    [(0, False, False), (0, True, False), (7, False, True), (7, True, False)],
 )
 def test_the_learner_is_its_formulas(season: int, by_date: bool, dated: bool) -> None:
     X, y, names, groups = stream()
     inputs, cycles = ["a", "b"], dict[int, float]()
-    if dated:
+    if dated:  # a stream without series
+        one = names == 3
+        X, y, names, groups = (array[one] for array in (X, y, names, groups))
         X = np.column_stack([X, groups % 7, 100 + groups % 50, groups])
         inputs += ["on.weekday", "on.day_of_year", "on.days_elapsed"]
         cycles = {2: 7.0, 3: 365.25}
     seasons = (season,) if season else ()
     rows = groups if by_date else np.arange(len(y))
     expected, spread = by_hand(X, y, names, rows, seasons, cycles)
-    learner = omkl.learner("auto", size="small", inputs=inputs, series="shop", season=season)
-    said = learner.partial_fit(X, y, names, rows)
+    series = () if dated else (names, rows)
+    column = None if dated else "shop"
+    learner = omkl.learner("auto", size="small", inputs=inputs, series=column, season=season)
+    said = learner.partial_fit(X, y, *series)
     np.testing.assert_allclose(said.y_hat, expected, rtol=1e-7)
     has = ~np.isnan(spread)
     np.testing.assert_allclose(said.spread[has], spread[has], rtol=1e-6)
