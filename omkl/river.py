@@ -407,7 +407,7 @@ class ActiveMKLRegressor(_Regressor, base.Regressor):
         return self._learner is None or self._learner.asks
 
     def predict_one(self, x: dict, with_interval: bool = False) -> Any:
-        """Return the prediction for x, or its interval, and end the round of the row before."""
+        """Return the prediction for x, or its interval; skip a previous row without a target."""
         self._skip()
         answer = self._answer(x, with_interval)
         self._skipped = None if self.asks else self._row(x)

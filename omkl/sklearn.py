@@ -321,7 +321,7 @@ class OnlineMKLRegressor(RegressorMixin, RegressorParameters, _Online):
 class PanelMKLRegressor(RegressorMixin, PanelParameters, BaseEstimator):
     """Regression per series, for devices or shops, with common random features (``omkl.panel``).
 
-    Series are a column ``series`` of a data frame X, or are given beside the rows as ``series``,
+    Series are a column ``series`` of a data frame X, or are given separately as ``series``,
     which scikit-learn's metadata routing passes on.
 
     Parameters
@@ -329,7 +329,7 @@ class PanelMKLRegressor(RegressorMixin, PanelParameters, BaseEstimator):
     algorithm, kernels, D, params, scaling, lags, horizon, features, columns
         As of ``omkl.online.estimator.PanelParameters``.
     series
-        Column of the series of a row; None: series are given beside the rows.
+        Column of the series of a row; None: series are given separately.
     max_series, share_weights, share_scaling, interval, interval_rate
         As of ``omkl.panel``.
     random_state

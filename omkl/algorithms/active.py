@@ -286,8 +286,7 @@ class Amkl:
     Task     regression; queried labels.
     Round    1. Evaluate all kernels and predict the mean of the f_i weighted by w_i.
              2. Skip the target, and change nothing, if one of the last M targets was requested and
-             no
-                kernel j is far from the others,
+                no kernel j is far from the others,
                 max over j of sum over i of p_i (f_i(x_t) - f_j(x_t))^2 <= eta_c, (33), with p the
                 weights that sum to 1.
              3. Otherwise request y_t; theta_i <- theta_i - eta grad L_i(theta_i), (37), and
@@ -306,17 +305,15 @@ class Amkl:
              breaks (a5) as well. Lemma 6 is printed with eta_c of order sqrt(T); its proof uses
              1/sqrt(T). At least one target in M + 1 is requested, (35). A run measures (15) as the
              regret against ``ridge_features`` with regret.lam = lam.
-    Reading  The sentence of the selection criterion requests the target if the condition holds.
-             Algorithm 2, and the text before the sentence, request it if the condition does not
-             hold; they are followed. Targets before round 1 count as skipped, so the first one is
-             requested. L between two kernels in (33) is the squared difference: (a1) makes L
-             symmetric, and the loss with the penalty of (18) is not. (37) and (39) have hats for
-             the learner's own f-bar and theta-bar. The paper has eta_c > 0. With eta_c = 0 a target
-             is requested here even if all kernels agree exactly (a single kernel, for example), so
-             that eta_c = 0 is Raker.
+    Reading  The paper states the selection criterion twice, with opposite signs. As in algorithm 2,
+             a target is requested unless the condition of step 2 holds. Targets before round 1
+             count as skipped, so the first one is requested. The loss between two kernels in (33)
+             is the squared difference, because (a1) requires a symmetric loss and (18) is not
+             symmetric. The symbols with hats in (37) and (39) mean f-bar and theta-bar. The paper
+             has eta_c > 0; with eta_c = 0 every target is requested here, so it is Raker.
     Differs  from the paper: none. The authors' repository (JeongminChae/MKL_Active_Learning) has a
-             distributed relative, DAMKL. It requests every target of the first tenth, and in a
-             skipped round it decides by the outputs of the last row with a target.
+             distributed variant, DAMKL. It requests every target of the first tenth, and in a
+             skipped round its criterion uses the outputs of the last row with a target.
     """
 
     class Params(NamedTuple):
@@ -391,8 +388,7 @@ class AmklAks:
                 steps 1 to 3 of OMKL-AKS, (40) and (41); otherwise V stays.
              2. Evaluate all kernels and predict the mean of f_i over V weighted by w, (43), (44).
              3. Skip the target, and change nothing, if one of the last M targets was requested and
-             no
-                kernel j of all N is far from V,
+                no kernel j of all N is far from V,
                 max over j of sum over i in V of p_i (f_i(x_t) - f_j(x_t))^2 <= eta_c, (33), with p
                 the weights of all kernels that sum to 1.
              4. Otherwise request y_t, and update every kernel as AMKL does.
@@ -404,9 +400,8 @@ class AmklAks:
              theorem 2. It is false for the same reason, see AMKL and ``docs/errata.md``. At least
              one target in M + 1 is requested, (35).
     Reading  The readings of OMKL-AKS and AMKL; also: d_l in (41), and d_l and d_r below it, are J
-             and K. In (33), p_i is (38), which sums to 1 over all kernels and to less over V, and j
-             runs over all kernels as printed, although section I describes a criterion of the
-             relevant kernels alone.
+             and K. In (33), p_i is (38), which sums to 1 over all kernels and to less over V. As
+             printed, j runs over all kernels, although section I restricts the criterion to V.
     Differs  from the paper: none.
     """
 

@@ -148,7 +148,9 @@ def _page(arguments: argparse.Namespace) -> int:
     from omkl.runs import run_folder
 
     if arguments.choices and arguments.sweep:
-        raise ValueError("a page is of one sweep or of chosen runs: --sweep or KEY=VALUE")
+        raise ValueError(
+            "a page shows one sweep or chosen runs: give --sweep or KEY=VALUE, not both"
+        )
     place = arguments.sweep
     if place is None and not arguments.choices:
         place = next(reversed(run_folder.sweep_folders(arguments.outputs)), None)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 VERSION, VERSION_TEXT = "--version", f"omkl {__version__}"
-INTERRUPTED = "Interrupted. What is finished is kept; the same command goes on."
+INTERRUPTED = "Interrupted. Finished runs are kept. The same command continues."
 
 
 class _Output(io.FileIO):

@@ -69,12 +69,14 @@ class Robust(Section):
     max_change: Size | None = Field(
         None, description="the server refuses messages that change more than this norm"
     )
-    max_loss: Size | None = Field(None, description="it refuses messages with larger losses")
+    max_loss: Size | None = Field(
+        None, description="the server refuses messages with larger losses"
+    )
     trim: float = Field(
         0.0,
         ge=0,
         le=0.5,
-        description="share of messages left out at either end, by coordinate; 0.5: the median",
+        description="share of values discarded at either end of each coordinate; 0.5: the median",
     )
 
 
@@ -83,14 +85,14 @@ class Privacy(Section):
         None,
         ge=1e-3,
         le=1e6,  # far above any useful privacy; the accounting works up to here
-        description="of a unit, for the noise on what a client sends; null: no noise",
+        description="epsilon of a unit, which sets the noise on messages; null: no noise",
     )
-    delta: float = Field(1e-5, ge=1e-100, lt=1, description="of a unit")
+    delta: float = Field(1e-5, ge=1e-100, lt=1, description="delta of a unit")
     unit: Literal["sample", "client"] = Field(
-        "sample", description="what is hidden: sample, a row; client, all rows of a client"
+        "sample", description="protected unit: sample, a row; client, all rows of a client"
     )
     clip: Size = Field(0.1, description="largest norm of a message's change")
-    clip_losses: Size = Field(1.0, description="largest norm of its losses")
+    clip_losses: Size = Field(1.0, description="largest norm of a message's losses")
 
 
 class Exchange(Section):
@@ -98,11 +100,12 @@ class Exchange(Section):
         None, description="clients send to their neighbours on this graph; null: to a server"
     )
     edges: Share = Field(0.3, description="probability of an edge of the random graph")
-    every: int = Field(
-        1, ge=1, le=10**6, description="rounds from one exchange of messages to the next"
-    )
+    every: int = Field(1, ge=1, le=10**6, description="rounds between two exchanges of messages")
     bits: int | None = Field(
-        None, ge=2, le=32, description="of an entry of a message, rounded at random; null: float64"
+        None,
+        ge=2,
+        le=32,
+        description="bits of an entry of a message, rounded at random; null: float64",
     )
 
 
@@ -118,7 +121,7 @@ class Regret(Section):
         "numbers of memory for T rows and each kernel",
     )
     lam: float = Field(  # times the number of rounds it cannot overflow
-        1e-3, ge=0, le=1e100, description="regularisation per round, of both"
+        1e-3, ge=0, le=1e100, description="regularisation per round of both comparators"
     )
 
 
@@ -134,30 +137,33 @@ class Settings(Section):
     kernels: Content
     federation: Federation
 
-    task: Task | None = Field(None, description="what is learned; null: as the data set says")
+    task: Task | None = Field(None, description="what is learned; null: the task of the data set")
     D: int | None = Field(
         None,
         ge=1,
         le=10**6,
-        description="random features per kernel; null: 50, in a federation what max_upload allows",
+        description="random features per kernel; null: 50, or in a federation as max_upload allows",
     )
     features: Literal["rff", "orthogonal", "qmc"] = Field(
         "rff",
-        description="how random frequencies are placed: rff, each by itself; orthogonal, in "
+        description="how random frequencies are drawn: rff, independently; orthogonal, in "
         "orthogonal blocks (Gaussian kernels); qmc, evenly by a scrambled Sobol sequence",
     )
     seeds: int = Field(20, ge=1, le=10_000, description="R, repetitions with fresh random features")
-    seed: int = Field(0, ge=0, lt=2**63 - 10_000, description="the first of them")
+    seed: int = Field(0, ge=0, lt=2**63 - 10_000, description="the first seed")
     interval: Share | None = Field(
         None,
-        description="0.9: intervals around predictions that cover so large a share of the targets, "
+        description="0.9: intervals around predictions that cover 90 % of the targets, "
         "also after the stream changes; null: none",
     )
     interval_rate: Share | None = Field(
-        None, description="one rate at which they adapt; null: eight, mixed"
+        None, description="rate at which intervals adapt; null: a mixture of eight rates"
     )
     clients: int | None = Field(
-        None, ge=1, le=100_000, description="K of a federation; null: as published for the data set"
+        None,
+        ge=1,
+        le=100_000,
+        description="K, number of clients; null: as published for the data set",
     )
     max_upload: int | None = Field(
         1000,
@@ -177,13 +183,13 @@ class Settings(Section):
     stream: Stream = Stream()
     regret: Regret = Regret()
     threads: int | None = Field(
-        None, ge=1, le=1_024, description="seeds in parallel; null: as many as cores"
+        None, ge=1, le=1_024, description="seeds computed in parallel; null: one per core"
     )
     block: int | None = Field(
         None,
         ge=1,
         le=10**6,
-        description="rows that are learned at a time; null: a second of them, at most 16,384 and "
+        description="rows of a block; null: the rows of about a second, at most 16,384 rows and "
         "16 MB",
     )
     outputs: Annotated[
@@ -202,9 +208,9 @@ class Settings(Section):
         "omkl.load_learner",
     )
     tracking: Literal["auto", "mlflow", "none"] = Field(
-        "auto", description="where else runs are shown; auto: in MLflow, where it is installed"
+        "auto", description="where runs are logged; auto: in MLflow, if it is installed"
     )
-    force: bool = Field(False, description="compute again what is finished")
+    force: bool = Field(False, description="compute finished runs again")
     fail_fast: bool = Field(False, description="end a sweep at the first failure")
 
     _notes: list[str] = PrivateAttr(default_factory=list)

@@ -80,18 +80,18 @@ def _require_series(settings: Settings, name: str) -> None:
         ]
     ):
         raise ValueError(
-            f"regret.{hindsight[0]}=true is of one stream, and "
+            f"regret.{hindsight[0]}=true needs one stream, and "
             f"dataset.series={dataset['series']!r} "
             "names several: leave one of the two out"
         )
     if name != "auto" and dataset.get("season") is not None:
         raise ValueError(
-            f"dataset.season={dataset['season']} is of auto, and {name} has no "
-            "seasons: leave it out, or algorithm= out"
+            f"dataset.season={dataset['season']} needs auto, and {name} has no "
+            "seasons: leave out this setting or algorithm="
         )
     if name == "auto" and (shared := [one for one in of_panel if one in SHARED]):
         raise ValueError(
-            f"dataset.{shared[0]} is of a learner per series, and {name} is one learner of all: "
+            f"dataset.{shared[0]} needs a learner per series, and {name} is one learner of all: "
             "leave it out"
         )
 
@@ -100,13 +100,13 @@ def _require_federation(settings: Settings, name: str) -> None:
     """Raise ValueError for a federation without its settings, or settings without a federation."""
     exchange = settings.message_exchange
     if exchange.edges != SERVER.edges and exchange.graph != "random":
-        raise ValueError(f"exchange.edges={exchange.edges} is of exchange.graph=random")
+        raise ValueError(f"exchange.edges={exchange.edges} needs exchange.graph=random")
     if settings.scheme is not None:
         if settings.model:
-            raise ValueError("model=true is of one learner, not of a federation")
+            raise ValueError("model=true needs a run of one learner, not a federation")
         if late := [key for key in ("delay", "horizon") if getattr(settings.stream, key)]:
             raise ValueError(
-                f"stream.{late[0]} is of one stream of rows; clients of a federation learn each "
+                f"stream.{late[0]} is not available in a federation, whose clients learn each "
                 "target at once: leave it out"
             )
     elif name in federated.names():
@@ -115,13 +115,13 @@ def _require_federation(settings: Settings, name: str) -> None:
             "federation=by_site or federation=column"
         )
     elif settings.clients is not None:
-        raise ValueError(f"clients={settings.clients} is for a federation: add federation=iid")
+        raise ValueError(f"clients={settings.clients} needs a federation: add federation=iid")
     elif settings.safeguards != NO_SAFEGUARDS:
         raise ValueError(
-            "clients_per_round, robust and privacy are of a federation: add federation=iid"
+            "clients_per_round, robust and privacy need a federation: add federation=iid"
         )
     elif exchange != SERVER:
-        raise ValueError("exchange is of a federation: add federation=iid")
+        raise ValueError("exchange needs a federation: add federation=iid")
 
 
 def _with_whole_numbers(value: Any) -> Any:

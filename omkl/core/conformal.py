@@ -85,7 +85,7 @@ def interval_of(level: Any, rate: Any, where: str = "") -> IntervalSettings | No
             raise ValueError(f"{key}={shown(value)} is not a number between 0 and 1, or null")
     if level is None:
         if rate is not None:
-            raise ValueError(f"interval_rate={rate!r} is of an interval: add interval=0.9")
+            raise ValueError(f"interval_rate={rate!r} needs an interval: add interval=0.9")
         return None
     if where:
         raise ValueError(

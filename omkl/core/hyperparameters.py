@@ -43,12 +43,12 @@ def rate(schedule, t):
 
 
 class Range(NamedTuple):
-    """Bounds of a number. The letters N (kernels), D (features) and J stand for their values.
+    """Bounds of a number: numbers, or expressions as texts.
 
-    In a ``State``, t stands for the number of rounds so far. The name of another field stands for
-    its largest number (``n + pending``: the sum of two fields), and ``x.1`` for the length of the
-    second axis of x. ``columns`` lists the indices on the last axis to which the bounds apply; ():
-    all.
+    An expression may contain N (number of kernels), D (number of features), J and, in a ``State``,
+    t (number of rounds so far). The name of another field means its largest number, as in
+    ``n + pending``, and ``x.1`` means the length of the second axis of x. ``columns`` lists the
+    indices on the last axis to which the bounds apply; (): all.
     """
 
     low: float | str

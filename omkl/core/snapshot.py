@@ -225,7 +225,7 @@ def require_fit(own: Any, arrays: Mapping[str, np.ndarray], N: int = 0) -> None:
         if known is not None:
             _require_within(name, found, known, lambda end: _bound(end, inside, arrays, N))  # noqa: B023
         elif array.dtype.kind in "bi" and not np.array_equal(array, found):
-            raise Mismatch(f"{name} is not what these settings make it, and no range is said of it")
+            raise Mismatch(f"{name} differs from that of a new learner, and has no stated range")
 
 
 def require_names(own: Iterable[str], arrays: Iterable[str]) -> None:

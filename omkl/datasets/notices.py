@@ -131,7 +131,8 @@ def of_new_categories(new: NewCategories, cure: str = "columns='{}: text'") -> I
 def _copies(values: np.ndarray) -> int:
     """Count rows that equal an earlier one; 0 if every column has few distinct values.
 
-    Such rows are equal by chance. Returns 0 also if very few or almost all rows are copies.
+    With few distinct values, rows are often equal by chance. The result is also 0 if very few or
+    almost all rows are copies.
     """
     bits = np.ascontiguousarray(values).view(np.uint64)
     factors = np.random.default_rng(0).integers(1, 2**63, values.shape[1], dtype=np.uint64) * 2 + 1

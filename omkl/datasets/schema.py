@@ -298,8 +298,7 @@ def check_dataset(cfg: Mapping[str, Any]) -> None:
         )
     if cfg.get("delimiter") == cfg.get("decimal") != "auto" and cfg.get("decimal"):
         raise DataError(
-            f"dataset.delimiter and dataset.decimal are both {cfg['decimal']!r}: one cannot be "
-            "told from the other."
+            f"dataset.delimiter and dataset.decimal are both {cfg['decimal']!r}: they must differ."
         )
 
 

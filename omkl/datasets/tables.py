@@ -173,7 +173,7 @@ class FileTable:
         self._plain = {c.name for c in (*self._inputs.values(), self._target) if c.recipe == plain}
         self._plain -= set() if self._series is None else {names[self._series]}
         self._new: dict[str, Counter[str]] = {}  # categories that are in no first row
-        # Read now, so that what is wrong in the first rows is told before a run begins.
+        # Read now, so that errors in the first rows are reported before a run begins.
         values, *_ = self._piece(first)
         self._of_first: list[str] = []
         if "path" in cfg:

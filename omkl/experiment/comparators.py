@@ -46,7 +46,7 @@ class Unsolvable(ValueError):
     def of(cls, kernel: Kernel) -> Unsolvable:
         return cls(
             f"the equations of the {kernel.family} kernel {kernel.bandwidth:.4g} cannot be solved "
-            "in float64: its values are too large beside the regularisation. Rescale the inputs, "
+            "in float64: its values are too large for the regularisation. Rescale the inputs, "
             "or raise regret.lam"
         )
 
@@ -479,7 +479,7 @@ def load_or_compute(
     job
         The job.
     what
-        Name of the comparator, and everything that it depends on besides ``job``.
+        Name of the comparator, and all settings that affect it, except ``job``.
     make
         Computes the arrays by name.
     """

@@ -1,4 +1,4 @@
-"""Processes beside this one: many jobs by joblib, and one that compiles ahead.
+"""Worker processes: many jobs by joblib, and one that compiles ahead.
 
 ``helper`` starts a process that compiles the scaling and the baselines of a run. Meanwhile the run
 reads its data and compiles its learner. Both processes store their code in the cache on disk, where

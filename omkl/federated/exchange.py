@@ -111,7 +111,9 @@ def links_of_graph(adjacency: np.ndarray, every: int = 1, copies: int | None = N
     if adjacency.shape != (K, K) or np.any(adjacency != adjacency.T) or np.any(np.diag(adjacency)):
         raise ValueError("a graph is a symmetric matrix of edges, with none to oneself")
     if not connected(adjacency):
-        raise ValueError("the graph of clients is not connected: some would never hear of others")
+        raise ValueError(
+            "the graph of clients is not connected: some would never exchange messages"
+        )
     members = 1.0 + adjacency.sum(axis=1)
     first, to, weight = [0], [], []
     for k in range(K):

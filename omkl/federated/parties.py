@@ -307,7 +307,7 @@ class Server:
         for name, number in numbers.items():
             if abs(number) > LARGEST_MEASURED or (name == "squared_error" and number < 0):
                 numbers[name] = math.nan
-                problem = f"its {name.replace('_', ' ')} of {number:g} cannot be"
+                problem = f"its {name.replace('_', ' ')} of {number:g} is impossible"
                 self.note(client, f"{problem}, and is left out")
         return tuple(numbers.values())
 

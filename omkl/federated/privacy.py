@@ -71,7 +71,7 @@ NO_SAFEGUARDS = Safeguards()
 
 
 def require_no_server(algorithm: FederatedAlgorithm, guards: Safeguards) -> None:
-    """Raise ValueError for settings that need a server that hears all clients in every round."""
+    """Raise ValueError for settings that need the messages of all clients in every round."""
     if algorithm.announces[1]:
         raise ValueError(
             f"the server of {algorithm.name} draws for all clients: it takes neither "
@@ -79,8 +79,8 @@ def require_no_server(algorithm: FederatedAlgorithm, guards: Safeguards) -> None
         )
     if guards != NO_SAFEGUARDS:
         raise ValueError(
-            "clients_per_round, robust and privacy are of a server that hears of its clients "
-            "in every round: leave out exchange.graph and exchange.every"
+            "clients_per_round, robust and privacy need a server that receives messages in every "
+            "round: leave out exchange.graph and exchange.every"
         )
 
 

@@ -332,7 +332,7 @@ class Federation:
         self._prepare()
 
     def _require_a_server(self, guards: Safeguards) -> None:
-        """Raise ValueError for settings that need a server that hears all clients every round."""
+        """Raise ValueError for settings that need the messages of all clients in every round."""
         if self.links.n_states == 1 and self.links.every == 1:
             return
         privacy.require_no_server(self.algorithm, guards)

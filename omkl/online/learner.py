@@ -1389,7 +1389,7 @@ def _contributions(
 def restored(model: model_file.Model, path: Any) -> OnlineLearner:
     """Return the learner of a model file. Raises ModelError if the arrays do not fit."""
     if model.panel is not None:
-        raise model_file.ModelError(f"{path} holds a panel: omkl.load_panel goes on with it")
+        raise model_file.ModelError(f"{path} contains a panel: load it with omkl.load_panel")
     try:
         learner = unlearned(model)
         recent = {n: a for n, a in model.arrays.items() if n in (ROWS, PREDICTIONS, SERIES)}

@@ -229,4 +229,4 @@ def _require_size(settings: LearnerSettings, arrays: Mapping[str, np.ndarray]) -
     n_inputs = len(settings.inputs) + settings.lags
     drawn = len(made.algorithm.kernels(made.params, made.dictionary, n_inputs)) * n_inputs * made.D
     if made.algorithm.representation.draws_features and drawn > numbers:
-        raise ValueError("the settings are of a larger learner than the arrays")
+        raise ValueError("the settings describe a larger learner than the arrays")

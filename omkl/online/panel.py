@@ -516,7 +516,7 @@ def load(path: str | Path, threads: int | None = None) -> Panel:
     """
     model = model_file.read(path)
     if model.panel is None:
-        raise model_file.ModelError(f"{path} holds one learner: omkl.load_learner goes on with it")
+        raise model_file.ModelError(f"{path} contains one learner: load it with omkl.load_learner")
     try:
         if set(model.panel) != set(OPTIONS):
             raise ValueError(f"options {sorted(set(model.panel) ^ set(OPTIONS))}")

@@ -166,8 +166,8 @@ def _digest_now(module: str) -> str:
     path, spec = source_of(module), _top(module)
     if path is None or spec is None:
         raise ModuleProblem(
-            f"the source of {module} is no file that can be found again, so an edit of it would "
-            "go unseen: put it into a module of its own"
+            f"the source of {module} is no file, so omkl could not detect its edits: put it "
+            "into a module of its own"
         )
     digest = hashlib.sha256()
     if spec.submodule_search_locations is None:

@@ -446,7 +446,7 @@ def interrupted(process: subprocess.Popen[str]) -> tuple[str, str]:
     out, err = process.communicate(timeout=30)
     assert process.returncode == -signal.SIGINT, (out, err)
     assert "Traceback" not in out + err, err
-    assert err.endswith("Interrupted. What is finished is kept; the same command goes on.\n")
+    assert err.endswith("Interrupted. Finished runs are kept. The same command continues.\n")
     return out, err
 
 

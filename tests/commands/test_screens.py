@@ -21,7 +21,7 @@ import pytest
 BIN = Path(sys.executable).parent
 WIDTH, HEIGHT = 80, 60
 QUICK = ("tracking=none", "figures=false")
-INTERRUPTED = "Interrupted. What is finished is kept; the same command goes on."
+INTERRUPTED = "Interrupted. Finished runs are kept. The same command continues."
 # What is left of a control code if a terminal does not recognise it.
 CODE = re.compile(r"\\x1b|\\r|\x1b|\[\d+(;\d+)*[mKA]|\[[KA]|\[\?25|\]8;")
 

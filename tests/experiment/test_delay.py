@@ -135,7 +135,7 @@ def test_the_kept_model_has_the_rows_that_wait(frame):
     ("what", "stream", "message"),
     [
         (("amkl", "airfoil"), {"delay": 1}, "amkl requests some of the targets"),
-        (("pof_mkl", "airfoil", "federation=iid"), {"delay": 1}, "stream.delay is of one stream"),
+        (("pof_mkl", "airfoil", "federation=iid"), {"delay": 1}, "stream.delay is not available"),
         (("raker", "airfoil"), {"horizon": 1, "order": "shuffled"}, "shuffled rows have no order"),
         (("raker", "airfoil"), {"horizon": 500, "delay": 501}, "together they must be at most"),
         (("raker", "airfoil"), {"delay": 1001}, "stream.delay=1001 is no"),

@@ -57,7 +57,7 @@ def test_a_learner_that_cannot_be_kept_is_refused(frame, tmp_path):
     cases = {
         "set seeds=1": {"seeds": 2},
         "Set stream.scaling=columns or none": {"stream.scaling": "whole"},
-        "is of one learner, not of a federation": {
+        "needs a run of one learner, not a federation": {
             "algorithm": "pof_mkl", "federation": "iid", "clients": 2},
         "dataset.prepare.scale_columns changes": {
             "+dataset.prepare.scale_columns": {"low": 0, "high": 1}},

@@ -110,8 +110,8 @@ def test_a_kept_learner_predicts_a_file(
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"algorithm": "ridge", "season": 7}, "dataset.season=7 is of auto"),
-        ({"share_weights": True}, "dataset.share_weights is of a learner per series"),
+        ({"algorithm": "ridge", "season": 7}, "dataset.season=7 needs auto"),
+        ({"share_weights": True}, "dataset.share_weights needs a learner per series"),
         ({"season": 1}, "season=1"),
         ({"stream.lags": 2}, "lags=2 are past targets of all series"),
     ],

@@ -116,7 +116,7 @@ def test_intervals_of_a_run_follow_from_its_predictions(name, tmp_path):
         (["interval=90"], r"interval=90 is not a number above 0, and below 1"),
         (["interval=a"], r"interval='a' is not a number"),
         (["interval=0.9", "interval_rate=2"], r"interval_rate=2 is not a number above 0, and"),
-        (["interval_rate=0.1"], r"interval_rate=0.1 is of an interval: add interval=0.9"),
+        (["interval_rate=0.1"], r"interval_rate=0.1 needs an interval: add interval=0.9"),
         (["interval=0.9", "dataset=mushrooms", "algorithm=omkc_da_o"], "this is a classification"),
         (["interval=0.9", "federation=iid", "algorithm=pof_mkl"], "this is a federation"),
     ],

@@ -335,7 +335,7 @@ def test_exchanges_that_cannot_be(words, told):
 
 
 def test_exchanges_are_of_a_simulated_federation():
-    with pytest.raises(ValueError, match="is of a federation: add federation=iid"):
+    with pytest.raises(ValueError, match="needs a federation: add federation=iid"):
         complete(compose(["algorithm=raker", "exchange.graph=ring"]))
     job = runner.prepare(compose([*WORDS, "algorithm=ofskl", "exchange.bits=4"]))
     with pytest.raises(ValueError, match="are simulated only"):

@@ -378,7 +378,8 @@ def test_what_a_client_cannot_have_measured_is_left_out(files, lie):
     events = parties.lines("events.csv")
     assert {event["client"] for event in events} == {"1"} and len(events) == LENGTHS[1]
     assert (
-        f"its {name.replace('_', ' ')} of {number:g} cannot be, and is left" in events[0]["reason"]
+        f"its {name.replace('_', ' ')} of {number:g} is impossible, and is left"
+        in events[0]["reason"]
     )
 
 

@@ -285,7 +285,7 @@ def test_a_column_of_clients_that_is_not_there(tmp_path):
         (("algorithm=pof_mkl", *SYNTHETIC, "federation.rounds=90"), "need 450 rows"),
         (("algorithm=pof_mkl", *SYNTHETIC, "task=classification"), "none in a federation"),
         (("algorithm=perfedavg", *SYNTHETIC, "max_upload=5"), "already has 8 parameters"),
-        (("algorithm=raker", "clients=3"), "clients=3 is for a federation"),
+        (("algorithm=raker", "clients=3"), "clients=3 needs a federation"),
     ],
 )  # fmt: skip
 def test_what_is_refused(tmp_path, overrides, message):

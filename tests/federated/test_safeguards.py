@@ -343,5 +343,5 @@ def test_settings_that_cannot_be(words, told):
 
 
 def test_safeguards_are_of_a_federation():
-    with pytest.raises(ValueError, match="are of a federation: add federation=iid"):
+    with pytest.raises(ValueError, match="need a federation: add federation=iid"):
         complete(compose(["algorithm=raker", "robust.trim=0.1"]))

@@ -142,7 +142,7 @@ def test_a_saved_panel_goes_on_to_the_bit(settings: dict, tmp_path: Path) -> Non
     assert loaded.names == panel.names
     here, there = (one.partial_fit(X[300:], y[300:]).y_hat for one in (panel, loaded))
     np.testing.assert_array_equal(here, there)
-    with pytest.raises(ValueError, match="holds a panel"):
+    with pytest.raises(ValueError, match="contains a panel"):
         omkl.load_learner(tmp_path / "panel.npz")
 
 

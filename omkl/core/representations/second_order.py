@@ -299,7 +299,7 @@ RAW_FORECASTERS = FORECASTERS._replace(draws_features=False)
 
 # --- Coefficients that walk: the whole covariance is stored ---------------------------------------
 #
-# Of each kernel i, beside theta_i, the covariance P_i (F, F) of theta_i in units of the noise. A
+# For each kernel i, theta_i and its covariance P_i (F, F), in units of the noise, are stored. A
 # walk adds a multiple of I before each round, which costs a factor F^3. A stored P would lose
 # definiteness in the end if nothing were added. Here it does not: with features of norm 1 and a
 # walk of e, the smallest eigenvalue is at least e before a round and e / (1 + e) after it, far
@@ -307,7 +307,7 @@ RAW_FORECASTERS = FORECASTERS._replace(draws_features=False)
 # from P_jk and P_kj, so half of P is stored.
 #
 # Layout: as of ``core.linalg``, the rows of the upper triangle by blocks of eight.
-# ``covariance[i, b, j]`` is the pack P[8 b .. 8 b + 7, j] of kernel i for j >= 8 b; what is below
+# ``covariance[i, b, j]`` is the pack P[8 b .. 8 b + 7, j] of kernel i for j >= 8 b; the rest
 # stays 0. F^2 multiply-adds give P z, two for each number above the diagonal, and F^2 / 2 the
 # update.
 

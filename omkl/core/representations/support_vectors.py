@@ -110,7 +110,7 @@ def _added(term: Callable[..., Any]) -> Callable[..., Any]:
         Parameters
         ----------
         c
-            Not read: families that share distances have no parameter here.
+            Parameter of the kernel. Not used: families that share distances have none.
         x, rows, start
             As in ``add_four``.
         n
@@ -230,7 +230,7 @@ def add_values(family, c, rows, x, start, n, row):
 
 @inlined
 def _as_it_is(exp, c, s):
-    """Return a pack of values, for families that share nothing."""
+    """Return s, the kernel values, for families that share no distances."""
     return s
 
 
