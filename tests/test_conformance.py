@@ -43,8 +43,3 @@ def require_conformance(suite, name, chosen):
                 error = outcome.error and "".join(traceback.format_exception(outcome.error))
                 told.append(f"{check.name}: {outcome.reason}\n{error or ''}")
     assert not told, "\n".join(told)
-
-
-def test_a_field_is_explained_by_its_name_alone():
-    symbols = "Symbols  eta    step size of OMKL"
-    assert shared.unexplained(("eta", "M", "et"), symbols) == ["M", "et"]

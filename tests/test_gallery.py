@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from pages import capabilities, cards, gallery, links
+from pages import capabilities, cards, gallery
 
 from omkl import algorithms, federated
 
@@ -32,6 +32,20 @@ def test_the_page_of_an_own_algorithm_in_miniature():
     assert len(ran[-2].figures) == 1
 
 
+def test_a_card_has_the_box_and_the_parameters():
+    curve = cards.curve("gf")
+    card = cards.card("gf", curve)
+    assert curve.values[-1] == pytest.approx(0.0547888, rel=1e-5), "the golden number"
+    assert b"<svg" in cards.picture(curve)
+    assert curve.comparator == "linear ridge" and curve.compared[-1] != curve.values[-1]
+    assert "**When to take it:** the dictionary is large" in card
+    for heading in cards.box("gf"):
+        assert f"\n## {heading}\n" in card
+    assert "u_j is the sum of w over the kernels of node j; draw a node from p_j = " in card
+    assert "| `algorithm.freeze` | `300` |" in card
+    assert "[OMKC DA-P(1)](../omkc_da_p1.md)" in cards.card("rf/omkc_da_p1", curve)
+
+
 def test_every_script_is_a_page_and_says_how_much_it_computes():
     assert {path.stem for path in gallery.FOLDER.glob("*.py")} == set(gallery.SCRIPTS)
     listed = re.findall(r"\]\((\w+)\.py\)", (DOCS / "gallery" / "README.md").read_text("utf-8"))
@@ -55,20 +69,6 @@ def test_the_navigation_names_every_page():
     assert sorted(grouped) == sorted([*algorithms.names(), *federated.names()])
 
 
-def test_a_card_has_the_box_and_the_parameters():
-    curve = cards.curve("gf")
-    card = cards.card("gf", curve)
-    assert curve.values[-1] == pytest.approx(0.0547888, rel=1e-5), "the golden number"
-    assert b"<svg" in cards.picture(curve)
-    assert curve.comparator == "linear ridge" and curve.compared[-1] != curve.values[-1]
-    assert "**When to take it:** the dictionary is large" in card
-    for heading in cards.box("gf"):
-        assert f"\n## {heading}\n" in card
-    assert "u_j is the sum of w over the kernels of node j; draw a node from p_j = " in card
-    assert "| `algorithm.freeze` | `300` |" in card
-    assert "[OMKC DA-P(1)](../omkc_da_p1.md)" in cards.card("rf/omkc_da_p1", curve)
-
-
 def test_the_table_of_capabilities_has_what_the_boxes_and_the_program_say():
     rows = re.findall(r"^\| \[.*?`(\S+)` \| (.*) \|$", capabilities.page(), re.MULTILINE)
     own = [name for name in algorithms.names() if "/" not in name]
@@ -82,29 +82,3 @@ def test_the_table_of_capabilities_has_what_the_boxes_and_the_program_say():
     of_panels = {name for name, line in supports.items() if line.split(" | ")[3] == "✓"}
     assert {"raker", "vaw2", "mean"} <= of_panels and not {"auto", "gf", "amkl"} & of_panels
     assert supports["auto_classifier"].startswith("K together")
-
-
-def test_dead_links_and_what_comes_from_afar_are_told(tmp_path):
-    (tmp_path / "a.html").write_text(
-        '<h2 id="here">x</h2><a href="#here"></a><a href="b.html#no"></a><a href="c.html"></a>'
-        '<a href="https://example.org/"></a><script src="https://example.org/x.js"></script>'
-        '<img src="//example.org/x.png"><link rel="canonical" href="https://example.org/a">'
-    )
-    (tmp_path / "b.html").write_text('<a href="a.html#here"></a>')
-    assert links.problems(tmp_path) == [
-        "a.html links to b.html#no, which has no such anchor",
-        "a.html links to c.html, which is not there",
-        "a.html would load //example.org/x.png",
-        "a.html would load https://example.org/x.js",
-    ]
-
-
-def test_formulas_are_mathml_with_their_numbers():
-    pytest.importorskip("latex2mathml", reason="the extra docs is not installed")
-    from pages import formulas
-
-    inline = '<span class="arithmatex">\\(x_1 &lt; 2\\)</span>'
-    shown = '<div class="arithmatex">\\[f = \\theta^2 \\tag{4}\\]</div>'
-    made = formulas.typeset(f"<p>{inline}</p>{shown}")
-    assert made.count("<math") == 2 and "arithmatex" not in made
-    assert 'display="block"' in made and "<msup>" in made and ">(4)</span>" in made

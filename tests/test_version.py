@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import omkl
-from omkl.commands import check, data, predict, report, run
+from omkl.commands import check, data, predict, report
 from omkl.utils import conf
 
 ROOT = Path(__file__).parents[1]
@@ -24,9 +24,4 @@ def test_commands_print_the_version(command, capsys):
     with pytest.raises(SystemExit) as ended:
         command.main(["--version"])
     assert ended.value.code == 0
-    assert capsys.readouterr().out == f"omkl {omkl.__version__}\n"
-
-
-def test_omkl_run_prints_the_version(capsys):
-    assert run.main(["--version"]) == 0
     assert capsys.readouterr().out == f"omkl {omkl.__version__}\n"

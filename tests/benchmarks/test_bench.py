@@ -2,13 +2,11 @@
 
 import functools
 import json
-import time
 
 import bench
 import pytest
 from benchmarks import federated as federations
-from benchmarks import learners, limits, runs, setting, tables, timing
-from benchmarks.timing import deciles, undisturbed, undisturbed_streams
+from benchmarks import learners, limits, runs, setting, tables
 
 from omkl import algorithms, federated
 from omkl.checks import learners as checks
@@ -80,55 +78,6 @@ def test_limits_are_measured_and_the_better_of_two_counts():
     assert limits.better(slower, found) == limits.better(found, slower) == found
 
 
-class Told(timing.Pace):
-    """Says of one moment after the other what it is told."""
-
-    def __init__(self, *moments):
-        self.moments = list(moments)
-
-    def near(self):
-        return self.moments.pop(0)
-
-
-def test_calls_count_that_nobody_disturbed(monkeypatch):
-    """Fast before and after; all of them where these are too few."""
-    monkeypatch.setattr(timing, "PATIENCE", 1e6)
-    pauses = [0.0, 1e-3, 2e-3, 4e-3, 8e-3, 16e-3]
-    some = Told(True, True, True, False, False, True, True, True, True, True)
-    took = undisturbed(
-        lambda: time.sleep(pauses.pop(0)), 1e-6, fewest=3, pace=some, clock=time.perf_counter
-    )
-    assert not pauses and len(took) == 3 and took[1] >= 8e-3 and took[2] >= 16e-3
-    monkeypatch.setattr(timing, "PATIENCE", 0)
-    every = Told(*4 * [True, False])
-    took = undisturbed(lambda: time.sleep(1e-3), 1e-6, fewest=4, pace=every)
-    assert len(took) == 4
-
-
-def test_the_processor_is_as_fast_as_it_once_was_or_not():
-    pace = timing.Pace()
-    pace.best = float("inf")
-    assert pace.near()  # the best so far
-    pace.best = 0.0
-    assert not pace.near()
-
-
-def test_a_disturbed_part_of_a_stream_counts_as_in_other_streams():
-    """The second part of the first stream takes 200 ms beside a neighbour, otherwise 1 ms."""
-    pauses = [1e-3, 0.2, 1e-3, 1e-3, 1e-3, 1e-3]
-
-    def begin():
-        return lambda part: time.sleep(pauses.pop(0))
-
-    once = Told(True, True, False, *6 * [True])
-    took = undisturbed_streams(begin, 2, 0.0, fewest=3, pace=once, clock=time.perf_counter)
-    assert not pauses and len(took) == 3 and max(took) < 0.15
-    pauses = [1e-3, 0.2, 1e-3, 1e-3, 1e-3, 1e-3]
-    told = Told(*9 * [False])
-    took = undisturbed_streams(begin, 2, 0.0, fewest=3, pace=told, clock=time.perf_counter)
-    assert took[0] > 0.2 > max(took[1:])
-
-
 # --- every algorithm has its row -----------------------------------------------------------------
 
 
@@ -150,13 +99,6 @@ def test_every_federated_learner_has_a_row():
     assert tables.federated_table({"federated": found}).count("POF-MKL") == 1
 
 
-def test_a_task_without_a_measurement_is_named(monkeypatch):
-    monkeypatch.setattr(learners, "TASKS", {})
-    rows = learners.beside(learners.measure(setting.Rows("none", *checks.stream()), 0.0), MACHINE)
-    assert [row["algorithm"] for row in rows] == algorithms.names()
-    assert "no measurement for the task regression" in tables.learner_table({"learners": rows})
-
-
 @pytest.mark.slow
 def test_runs_are_measured_beside_their_learner():
     few = {name: (chosen, 400) for name, (chosen, _) in runs.KINDS.items() if "idge" in name}
@@ -165,10 +107,6 @@ def test_runs_are_measured_beside_their_learner():
     assert [row["pyarrow_us"] is None for row in found] == [False, True]
     assert all(row["learner_us"] > 0.0 for row in found)
     assert "file, ridge" in tables.run_table({"runs": found})
-
-
-def test_deciles_of_many_times():
-    assert deciles(range(101)) == (50, 10, 90)
 
 
 # --- the command ---------------------------------------------------------------------------------

@@ -55,17 +55,6 @@ def test_damaged_code_is_compiled_anew(kept, capsys, fault):
     assert n_hits() == 1
 
 
-def test_who_listens_is_told_of_compiling_alone(kept):
-    told = []
-    with cache.on_cache_miss(lambda: told.append("compiling")):
-        compiler.compiled(twice)(2.0)
-        assert told == []
-        compiler.compiled(twice)(2)  # another type
-        assert told == ["compiling"]
-    compiler.compiled(twice)(True)
-    assert told == ["compiling"]
-
-
 def test_code_of_a_read_only_image_is_loaded(tmp_path, capsys, monkeypatch):
     def read_only(*_, **__):
         raise OSError(errno.EROFS, "Read-only file system")
