@@ -291,7 +291,7 @@ def open_stream(
     """
     if isinstance(dataset, Mapping):
         described = dict(dataset)
-    elif _is_a_path(dataset):
+    elif isinstance(dataset, Path) or not re.fullmatch(r"\w+", dataset):  # no name of a data set
         described = conf.entry("dataset", "file") | {"path": str(dataset)}
     else:
         described = conf.chosen("dataset", str(dataset))
@@ -311,11 +311,6 @@ def open_stream(
         "horizon": horizon,
     }
     return datasets.open_stream(described, options, seed)
-
-
-def _is_a_path(dataset: str | Path) -> bool:
-    """Return whether ``dataset`` is a path and not a name of the catalogue."""
-    return isinstance(dataset, Path) or not re.fullmatch(r"\w+", dataset)
 
 
 def run(*what: Any, **settings: Any) -> Results:

@@ -267,7 +267,8 @@ def against_comparators(
         except (Unsolvable, np.linalg.LinAlgError) as error:  # still report the learner's rounds
             entries[name] = {"label": label, "skipped": str(error)}
         else:
-            keep(name, label, comparator, kernels=[_kernel_name(job.dictionary[i]) for i in best])
+            chosen = [f"{family} {b:.4g}" for family, b, *_ in (job.dictionary[i] for i in best)]
+            keep(name, label, comparator, kernels=chosen)
     return entries, curves
 
 
@@ -358,10 +359,6 @@ def _centred(job: Job) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         mean = total / n
     for X, y in job.stream.blocks(BLOCK):
         yield job.stream.softened(X), y - mean
-
-
-def _kernel_name(kernel: Kernel) -> str:
-    return f"{kernel.family} {kernel.bandwidth:.4g}"
 
 
 # --- Clients of a federation ---------------------------------------------------------------------

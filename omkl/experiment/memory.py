@@ -57,7 +57,8 @@ def require_memory(
     block = block_rows(settings.block, d, R)
     kept = 8.0 * n_models * T * (n_kernels + d) if keeps_rows and T is not None else 0.0
     rows = 8 * (d + CURVES * R) * (block if T is None else min(T, block))
-    taken = n_models * model_bytes + curve_bytes(R, T) + rows + kept
+    curves = 8 * CURVES * R * (LIMIT if T is None else min(T, LIMIT))
+    taken = n_models * model_bytes + curves + rows + kept
     usable = usable_bytes()
     if taken <= usable:
         return
@@ -110,11 +111,6 @@ def n_models(algorithm: Algorithm, stream: Stream, settings: Settings, R: int) -
         return R
     n_learners = 1 if algorithm.learns_classes_together else max(1, len(stream.classes))
     return min(R, settings.n_threads) * n_learners
-
-
-def curve_bytes(R: int, T: int | None) -> int:
-    """Return the bytes of the curves of R seeds over T rounds."""
-    return 8 * CURVES * R * (LIMIT if T is None else min(T, LIMIT))
 
 
 def model_bytes(representation: Representation, params: Any, kernels: Any, d: int, D: int) -> float:

@@ -169,7 +169,7 @@ class OnlineLearner:
         # Rows, predictions, targets and slots that ``learn_rows`` will learn after the delay.
         self.waiting: collections.deque[tuple[np.ndarray, RowPrediction, Any, int]]
         self.waiting = collections.deque()
-        self._open = settings.named and not columns  # the first rows decide the inputs
+        self.waits_for_inputs = settings.named and not columns  # until the first rows decide them
         self._slots: SeriesSlots | None = None
         if settings.series is not None:
             self._slots = SeriesSlots(settings.max_series, FRESH + 1, self._allocate)
@@ -264,7 +264,7 @@ class OnlineLearner:
         if self._declared and not by_name:
             raise ValueError("columns= declares columns by name, and the first row has no names")
         if by_name and given and not self._declared and of_numbers(first):
-            self._open = False
+            self.waits_for_inputs = False
             return
         if by_name:
             columns = columns_in(first, given or None, self._declared)
@@ -291,7 +291,7 @@ class OnlineLearner:
             if given and all(column.recipe == NUMBERS for column in columns):
                 columns = []
         elif given:
-            self._open = False
+            self.waits_for_inputs = False
             return
         else:
             row = np.shape(first)
@@ -303,7 +303,7 @@ class OnlineLearner:
             Rows(inputs, False).many(first if len(row) > 1 else [first])  # refuse text
         settings = dataclasses.replace(self.settings, inputs=inputs, named=by_name)
         self._make(settings, columns)  # checks again: bandwidths may depend on the number of inputs
-        self._open = False
+        self.waits_for_inputs = False
 
     def __repr__(self) -> str:
         task = f"{len(self.classes)} classes" if self.classes else "regression"
@@ -335,21 +335,12 @@ class OnlineLearner:
             return ()
         return tuple(probabilities_of(np.array([self._prediction.y_hat]))[0].tolist())
 
-    @property
-    def _names_outputs(self) -> bool:
-        return bool(self.outputs) and isinstance(self.outputs[0], str)
-
-    @property
-    def waits_for_inputs(self) -> bool:
-        """True until the first rows have decided the inputs."""
-        return self._open
-
     def numbers_of(self, X: Any) -> np.ndarray:
         """Return rows X as unscaled numbers (n, d). The first rows decide the inputs.
 
         Raises ValueError naming a row or a number that a learner cannot take.
         """
-        if self._open:
+        if self.waits_for_inputs:
             self._begin(X)
         return self._read(X)
 
@@ -367,14 +358,14 @@ class OnlineLearner:
         series of the row; None: the row contains the column of series.
         """
         x, name = self._row_with_series(x, series)
-        if self._open:
+        if self.waits_for_inputs:
             self._begin(x)
         row = self._numbers(x)
         prediction = self._prediction = self._predict_row(row, self._slot_of(name))
         self._recent.add(row, prediction, name)
         if self.classes:
             return self.classes[_codes_of(np.array([prediction.y_hat]))[0]]
-        if self._names_outputs:
+        if self.outputs and isinstance(self.outputs[0], str):
             return dict(zip(self.outputs, self._in_unit(prediction.y_hat).tolist(), strict=True))
         return self._in_unit(prediction.y_hat)
 
@@ -416,7 +407,7 @@ class OnlineLearner:
         else:
             label = self._label(y)
         x, name = self._row_with_series(x, series)
-        if self._open:
+        if self.waits_for_inputs:
             self._begin(x)
         new: dict[str, Counter[str]] = {}
         row = self._numbers(x, new)
@@ -487,7 +478,7 @@ class OnlineLearner:
         X, codes, names = self._rows_with_series(X, series)
         if len(labels) != len(X) or (codes is not None and len(codes) != len(X)):
             raise ValueError(f"{len(X)} rows X and {len(labels)} labels y")
-        if self._open:
+        if self.waits_for_inputs:
             self._begin(X)
         new: dict[str, Counter[str]] = {}
         rows = self._read(X, new)
@@ -851,7 +842,7 @@ class OnlineLearner:
 
         Raises ``snapshot.Mismatch`` if the arrays do not fit. The new learner is then unusable.
         """
-        self._open = False
+        self.waits_for_inputs = False
         if self._slots is not None:
             self._slots.restore(kept["names"])
         if self._units:
@@ -1041,7 +1032,7 @@ class OnlineLearner:
 
     def _looking_at(self, rows: Any) -> OnlineLearner:
         """Return this learner, or before the first row a copy with the inputs of ``rows``."""
-        if not self._open:
+        if not self.waits_for_inputs:
             return self
         look = copy.copy(self)
         look._begin(rows)
@@ -1412,7 +1403,7 @@ def unlearned(model: model_file.Model) -> OnlineLearner:
     columns = columns_of(model.columns, model.settings.inputs)
     left_out = (model.columns or {}).get("left_out", ())
     learner = OnlineLearner(model.settings, columns, left_out)
-    learner._open = False
+    learner.waits_for_inputs = False
     return learner
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -19,6 +20,7 @@ from omkl.online.rows import Block
 from omkl.online.series import TargetSeries
 
 
+@dataclasses.dataclass(eq=False)
 class TargetLearner:
     """Learner of one target: core learners, units of the target and its series, and intervals.
 
@@ -44,21 +46,17 @@ class TargetLearner:
         Whether core learners read softened inputs and targets.
     """
 
-    def __init__(
-        self,
-        learners: list[Learner],
-        scaler: TargetScaler,
-        levels: LevelMeans | None,
-        intervals: AdaptiveIntervals | None,
-        widths: RowWidths | None,
-        series: TargetSeries | None,
-        moves: bool,
-        softens: bool,
-    ) -> None:
-        self.learners, self.scaler, self._levels = learners, scaler, levels
-        self.intervals, self.widths, self.series = intervals, widths, series
-        self._moves, self._softens = moves, softens
-        self._d = learners[0].d - scaler.n_lags
+    learners: list[Learner]
+    scaler: TargetScaler
+    levels: LevelMeans | None
+    intervals: AdaptiveIntervals | None
+    widths: RowWidths | None
+    series: TargetSeries | None
+    moves: bool
+    softens: bool
+
+    def __post_init__(self) -> None:
+        self._d = self.learners[0].d - self.scaler.n_lags
 
     def drops_widths(self) -> bool:
         """Remove parts that are no longer needed, and return whether learned widths are among them.
@@ -83,16 +81,16 @@ class TargetLearner:
         if self.scaler.n_lags:
             lags = known.lags if known else np.tile(self.scaler.lags, (len(X), 1))
             X = np.concatenate([X[:, : self._d], lags], axis=1)
-        return softened(X) if self._softens else X
+        return softened(X) if self.softens else X
 
     def _inputs_now(self, Z: np.ndarray) -> np.ndarray:
         """Return the rows Z as core learners read them if each comes next."""
-        return self._inputs(self._levels.filled(Z) if self._levels else Z)
+        return self._inputs(self.levels.filled(Z) if self.levels else Z)
 
     def _past(self, z: np.ndarray) -> np.ndarray:
         """Return the numbers of past targets that the row z reads: lags, and those of levels."""
         lags = self.scaler.lags
-        return np.concatenate([lags, self._levels.of_row(z)]) if self._levels else lags
+        return np.concatenate([lags, self.levels.of_row(z)]) if self.levels else lags
 
     def input_row(self, z: np.ndarray, past: np.ndarray | None = None) -> np.ndarray:
         """Return a row z (d + lags,) as core learners read it, with the numbers of ``_inputs``.
@@ -102,10 +100,10 @@ class TargetLearner:
         past = self._past(z) if past is None else past
         lags, of_levels = past[: self.scaler.n_lags], past[self.scaler.n_lags :]
         row = np.concatenate([z[: self._d], lags]) if len(lags) else z
-        if self._levels:
+        if self.levels:
             row = row.copy()
-            row[self._levels.places] = of_levels
-        return softened(row) if self._softens and abs(row).max() > FAR else row
+            row[self.levels.places] = of_levels
+        return softened(row) if self.softens and abs(row).max() > FAR else row
 
     def _labels(self, y: np.ndarray, k: int) -> np.ndarray:
         """Return the targets (n,) of core learner k.
@@ -121,14 +119,14 @@ class TargetLearner:
 
     def learn(self, block: Block) -> Predictions:
         """Predict, then learn, the rows of a block, group by group."""
-        if self._levels:
-            X = self._levels.filled(block.X, block.y, block.starts)
+        if self.levels:
+            X = self.levels.filled(block.X, block.y, block.starts)
             block = block._replace(X=X, ahead=X)  # both are raw rows
         X, y, learners = block.X, block.y, self.learners
-        known = self.scaler.take(y) if self._moves or self.scaler.n_lags else None
+        known = self.scaler.take(y) if self.moves or self.scaler.n_lags else None
         rows = self._inputs(X, known)
-        if known and self._moves:
-            labels = [softened(known.scaled) if self._softens else known.scaled]
+        if known and self.moves:
+            labels = [softened(known.scaled) if self.softens else known.scaled]
         else:
             labels = [self._labels(y, k) for k in range(len(learners))]
         if len(block.starts) <= len(y):
@@ -139,7 +137,7 @@ class TargetLearner:
         trace, units = traces[0], None
         if len(traces) > 1:
             trace = trace._replace(y_hat=np.stack([one.y_hat for one in traces], axis=1))
-        if known and self._moves:  # a spread is NaN before targets have a deviation
+        if known and self.moves:  # a spread is NaN before targets have a deviation
             unit = np.where(known.unit > 0.0, known.unit, np.nan)
             y_hat = known.centre + known.unit * trace.y_hat
             trace = Trace(y_hat, trace.asked, unit * trace.spread)
@@ -166,7 +164,7 @@ class TargetLearner:
             return np.stack([f for f, _ in found], axis=1), spread
         if self.series:
             return self.series.predict(X, slots, y_hat, spread)
-        if not self._moves:
+        if not self.moves:
             return y_hat, spread
         _, centre, unit = self.scaler.now
         return centre + unit * y_hat, (unit if unit > 0.0 else math.nan) * spread
@@ -207,7 +205,7 @@ class TargetLearner:
         """Return the prediction (N,) of each kernel of each core learner for the row X (1, d)."""
         row, (_, centre, unit) = self._inputs_now(X)[0], self.scaler.now
         outputs = [learner.outputs(row) for learner in self.learners]
-        return [centre + unit * f for f in outputs] if self._moves else outputs
+        return [centre + unit * f for f in outputs] if self.moves else outputs
 
     # --- Single rows ------------------------------------------------------------------------------
 
@@ -232,7 +230,7 @@ class TargetLearner:
         else:
             y_hat, asked = self.learners[0].predict_one(row)
             spread = self.learners[0].spread
-            if self._moves:
+            if self.moves:
                 _, centre, unit = self.scaler.now
                 y_hat = centre + unit * y_hat
                 spread *= unit if unit > 0.0 else math.nan
@@ -288,13 +286,13 @@ class TargetLearner:
             label = y
             if len(learners) > 1:
                 label = float(self._labels(np.array([y]), k)[0])
-            elif self._moves:
-                label = self.scaler.now.scaled(y, self._softens)
+            elif self.moves:
+                label = self.scaler.now.scaled(y, self.softens)
             asked = learner.learn_one(row, label, None if is_last else context)
-        if asked and len(learners) == 1 and (self._moves or self.scaler.n_lags):
+        if asked and len(learners) == 1 and (self.moves or self.scaler.n_lags):
             self.scaler.take_one(y)
-        if asked and self._levels:
-            self._levels.filled(z[None, :], np.array([y]))
+        if asked and self.levels:
+            self.levels.filled(z[None, :], np.array([y]))
         if series and part and part.version != series.version:
             return  # units began anew, and the prediction has none
         if self.intervals and part and part.units:
@@ -311,8 +309,8 @@ class TargetLearner:
     def arrays(self, slots: np.ndarray) -> dict[str, np.ndarray]:
         """Return copies of the learned state, with that of the series in ``slots``."""
         found = named("labels.", self.scaler.arrays())
-        if self._levels:
-            found |= named("levels.", self._levels.arrays())
+        if self.levels:
+            found |= named("levels.", self.levels.arrays())
         for k, learner in enumerate(self.learners):
             found |= named(f"learner.{k}.", snapshot.snapshot(learner))
         if self.intervals:
@@ -328,8 +326,8 @@ class TargetLearner:
         for k, learner in enumerate(self.learners):
             snapshot.restore(learner, below(f"learner.{k}.", kept))
         self.scaler.restore(below("labels.", kept))
-        if self._levels:
-            self._levels.restore(below("levels.", kept))
+        if self.levels:
+            self.levels.restore(below("levels.", kept))
         if self.intervals:
             self.intervals.restore(below("interval.", kept))
         if self.widths:

@@ -164,7 +164,7 @@ def _draw_running(
     limits += style.baseline_lines(axes, runs, choose)
     style.log_axis(axes.yaxis, min(low for low, _ in limits), max(high for _, high in limits))
     style.row_axis(axes, max(runs, key=lambda run: run.curves["t"][-1]).curves)
-    axes.set_ylabel(f"{_error_name(runs)} of rows 1..t")
+    axes.set_ylabel(f"{_kinds([measure(run.result) for run in runs])} of rows 1..t")
 
 
 # --- a number against another ---------------------------------------------------------------------
@@ -269,10 +269,6 @@ def _is_number(value: Any) -> bool:
 def _kinds(measures: Sequence[Any]) -> str:
     names = {MSE: "MSE", ERROR_RATE: "error rate"}
     return " or ".join(dict.fromkeys(names[kind] for kind in measures))
-
-
-def _error_name(runs: Sequence[Run]) -> str:
-    return _kinds([measure(run.result) for run in runs])
 
 
 def _title(runs: Sequence[Run], kind: str, more: str = "") -> str:

@@ -164,13 +164,9 @@ def title(name: str) -> str:
     the algorithm or the head is missing, the result is the name itself.
     """
     folder, _, last = name.rpartition("/")
-    title = _head(docstring(last)) or last
+    head, colon, _ = docstring(last).partition("\n")[0].partition(": ")
+    title = head if colon else last
     return f"{title} ({folder.replace('_', ' ')})" if folder else title
-
-
-def _head(text: str) -> str:
-    head, colon, _ = text.partition("\n")[0].partition(": ")
-    return head if colon else ""
 
 
 def summary(name: str) -> str:
