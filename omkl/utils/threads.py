@@ -68,7 +68,7 @@ def one_thread_each() -> AbstractContextManager[object]:
 def _libraries(scipy_too: bool) -> ThreadpoolController:
     """Return the loaded linear algebra libraries: NumPy's, and SciPy's own once it is imported.
 
-    ``scipy_too`` is only the key of the cache: SciPy may be imported after the first call.
+    ``scipy_too`` only distinguishes cached results: SciPy may be imported after the first call.
     """
     from threadpoolctl import ThreadpoolController
 
