@@ -96,7 +96,7 @@ class Auto:
                 - 100 boosted trees of at most 32 leaves on the raw inputs and the last two labels
                   of the last 32,768 rows (fewer with more than 62 inputs). They begin to grow after
                   500 rows, again when there are 1.4 times as many rows, and later after every
-                  13,107 rows of a full window; up to 8 times as rarely while their weight is at
+                  quarter of the window; up to 8 times as rarely while their weight is at
                   most 0.1 and b (see 5) at most 0.1. While one of both is larger, the trees of the
                   other are regrown every fourth time. Half of the bins of a column lie around the
                   cuts of the trees before. A round bins one column or grows one tree, more of them

@@ -14,7 +14,7 @@ A window holds the last W rows. E ensembles read its first columns, each a numbe
 steps of a refit make the bins of a column, of the order of W, or grow a tree, of the order of W C.
 A round takes one step or a few, so that no row waits for a whole refit. New trees replace the old
 ones after the last step, in a round that depends on the number of rows alone. Refits are at least
-about 0.4 of a window apart, so that the mean time per row stays bounded.
+about a quarter of a window apart, so that the mean time per row stays bounded.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ TAIL, FARTHEST = 0.02, 3.0  # targets are clipped to FARTHEST ranges beyond thes
 UNSEEN = 0.5  # rows that each class counts as having before the first
 FIRST = 500  # rows before the first fit
 MOST_PATIENCE = 8  # largest factor of the wait for unused trees
-GROWTH = 1.4  # of the rows of a window from one refit to the next
+GROWTH = 1.4  # of the rows from one refit to the next, at most W / 4
 ASLEEP = 3  # refits without an ensemble while the mixture uses another one alone
 MOST_ROWS = 2**15
 LEAST_ROWS = 2**10
@@ -101,7 +101,7 @@ class Boosted(NamedTuple):
     labels: np.ndarray
     n_columns: np.ndarray
     n: ROUNDS
-    wait: Annotated[np.ndarray, Range(0, MOST_PATIENCE * MOST_ROWS // 2)]
+    wait: Annotated[np.ndarray, Range(0, MOST_PATIENCE * MOST_ROWS // 4)]
     patience: Annotated[np.ndarray, Range(1, MOST_PATIENCE)]
     fits: ROUNDS
     begun: ROUNDS
@@ -709,7 +709,7 @@ def _end_fit(model, scratch, is_used):
                 for side in range(2):
                     forest.child[e, m, k, side] = grown.child[e, m, k, side]
     model.patience[0] = 1 if is_used else min(MOST_PATIENCE, 2 * model.patience[0])
-    until = int((GROWTH - 1.0) * _n_rows(model))
+    until = min(int((GROWTH - 1.0) * model.begun[0]), _n_window(model) // 4)
     model.wait[0] = max(1, model.patience[0] * until - (model.n[0] - model.begun[0]))
     model.fits[0] += 1
     model.begun[0] = 0
