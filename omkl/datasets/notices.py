@@ -71,7 +71,7 @@ class Order:
             n = max(self._sizes)
             yield (
                 f"each {date} has {n} rows: if these are {n} series, name their column: "
-                "dataset.series=COLUMN. A season of as many rows is otherwise found."
+                "dataset.series=COLUMN. Their number may otherwise be found as a season."
             )
         if self._back and self._back + self._onwards >= FEWEST:
             if not self._onwards:
