@@ -30,9 +30,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import reliability
+from benchmarks.tables import markdown_table
 from reliability import PATIENCE, Place, ended_within, lost_in, send
-
-from omkl.report.tables import markdown_table
 
 SMALL = (
     "dataset.rows=1500", "seeds=2", "kernels=gaussian17", "D=8",

@@ -25,13 +25,13 @@ from typing import NamedTuple
 
 import numpy as np
 import reliability
+from benchmarks.tables import markdown_table
 
 from omkl import algorithms
 from omkl.checks.learners import Case
 from omkl.config.compose import Composer
 from omkl.datasets.read import chunk_rows
 from omkl.experiment import run as runner
-from omkl.report.tables import markdown_table
 
 BLOCK = 10_000
 GROWTH = 2.0  # MB

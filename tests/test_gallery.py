@@ -5,7 +5,6 @@ import re
 from pathlib import Path
 
 import pytest
-import yaml
 from pages import capabilities, cards, gallery
 
 from omkl import algorithms, federated
@@ -58,15 +57,6 @@ def test_every_script_is_a_page_and_says_how_much_it_computes():
             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "ROWS"
         ]
         assert len(numbers) == 1 and numbers[0] > ROWS, name
-
-
-def test_the_navigation_names_every_page():
-    given = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
-    named = set(re.findall(r"[\w/-]+\.md", str(given["nav"])))
-    pages = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
-    assert pages <= named, pages - named
-    grouped = [name for names in cards.groups().values() for name in names]
-    assert sorted(grouped) == sorted([*algorithms.names(), *federated.names()])
 
 
 def test_the_table_of_capabilities_has_what_the_boxes_and_the_program_say():

@@ -224,7 +224,9 @@ def _rows(run: Run) -> Iterator[tuple[str, str]]:
         yield from _federated_rows(federated)
     if classify:
         mistakes = sum(result["mistakes"]) / n_seeds
-        yield "mistakes", f"{_of_seeds(mistakes, n_seeds)}{_best_kernel_text(result)}"
+        best = result["best_kernel"]
+        more = "" if best is None else f"; of the best online kernel {_of_seeds(best, n_seeds)}"
+        yield "mistakes", f"{_of_seeds(mistakes, n_seeds)}{more}"
         yield from _class_rows(result)
     yield from _expert_rows(run)
     if in_units and (n_seeds > 1 or "target" in only):
@@ -371,13 +373,6 @@ def _safeguards_text(done: Mapping[str, Any]) -> str:
         shown = {name: number_of(value) for name, value in privacy.items() if name != "epsilon"}
         parts.append(", ".join(f"{name} {value:.3g}" for name, value in shown.items()))
     return "; ".join(filter(None, parts))
-
-
-def _best_kernel_text(result: Mapping[str, Any]) -> str:
-    best = result["best_kernel"]
-    if best is None:
-        return ""
-    return f"; of the best online kernel {_of_seeds(best, len(result['seeds']))}"
 
 
 def _of_seeds(mean: float, n_seeds: int) -> str:

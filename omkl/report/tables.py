@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from omkl.report.naming import markdown_text
 from omkl.utils.wording import plain
 
 if TYPE_CHECKING:
@@ -114,23 +113,6 @@ def print_plain(table: Any, console: Console) -> None:
 def absent(value: Any) -> bool:
     """Return whether a cell of a frame has no value."""
     return value is None or value != value
-
-
-def markdown_table(headings: Sequence[Any], body: Iterable[Sequence[Any]], left: int = 1) -> str:
-    """Return a Markdown table.
-
-    Parameters
-    ----------
-    headings
-        Texts of the first row.
-    body
-        Rows of cells; an absent cell is blank.
-    left
-        Number of first columns that are left-aligned.
-    """
-    lines = [["" if absent(cell) else markdown_text(plain(str(cell))) for cell in line]
-             for line in (headings, *body)]  # fmt: skip
-    return padded_markdown(lines[0], lines[1:], [i < left for i in range(len(headings))])
 
 
 def padded_markdown(

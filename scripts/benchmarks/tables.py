@@ -1,10 +1,12 @@
 """Sections of a bench as Markdown."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from omkl.report.tables import markdown_table
+from omkl.report.naming import markdown_text
+from omkl.report.tables import absent, padded_markdown
 from omkl.utils.registry import title
+from omkl.utils.wording import plain
 
 Bench = Mapping[str, Any]
 
@@ -98,3 +100,20 @@ def run_table(bench: Bench) -> str:
         ratios = [number(run / learner), number(run / pyarrow) if pyarrow else ""]
         body.append([row["kind"], f"{row['rows']:,}", number(run), number(learner), *ratios])
     return markdown_table(headings, body, left=1)
+
+
+def markdown_table(headings: Sequence[Any], body: Iterable[Sequence[Any]], left: int = 1) -> str:
+    """Return a Markdown table.
+
+    Parameters
+    ----------
+    headings
+        Texts of the first row.
+    body
+        Rows of cells; an absent cell is blank.
+    left
+        Number of first columns that are left-aligned.
+    """
+    lines = [["" if absent(cell) else markdown_text(plain(str(cell))) for cell in line]
+             for line in (headings, *body)]  # fmt: skip
+    return padded_markdown(lines[0], lines[1:], [i < left for i in range(len(headings))])

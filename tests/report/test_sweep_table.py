@@ -220,24 +220,6 @@ def test_a_table_says_what_was_swept_of_all_that_have_it(sweep, run_folder_maker
     assert frame["M"].tolist()[:3] == [5, 90, 5] and settings_in(frame) == ["M"]
 
 
-def test_many_settings_share_a_column_of_a_narrow_terminal(run_folder_maker, tmp_path):
-    runs = [
-        Run(run_folder_maker(tmp_path, "gf", key=f"{n:08d}", params=params))
-        for n, params in enumerate(
-            {"a_long_name": f"0.{n}/sqrt(t)", "M": n, "schedule": f"columns_{n}"} for n in (1, 2)
-        )
-    ]
-
-    def printed(width: int) -> str:
-        stream = io.StringIO()
-        sweep_table.print_frame(frame_of(runs), Console(file=stream, width=width))
-        assert max(map(len, stream.getvalue().splitlines())) <= width
-        return stream.getvalue()
-
-    assert re.search(r"a_long_name +M +schedule", printed(90))
-    assert "settings" in printed(50) and "schedule=columns_2" in printed(50)
-
-
 def test_one_seed_has_no_spread_and_markup_is_text(run_folder_maker, tmp_path):
     run = change(run_folder_maker(tmp_path, n_seeds=1), algorithm="[red]|x")
     frame = frame_of([run])

@@ -3,9 +3,10 @@
 import io
 
 import pytest
+from benchmarks.tables import markdown_table
 from rich.console import Console
 
-from omkl.report.tables import Column, markdown_table, print_columns
+from omkl.report.tables import Column, print_columns
 
 COLUMNS = [
     Column("MSE", ["1.00 ± 0.25", "12.00"]),

@@ -15,9 +15,9 @@ from benchmarks.suites.running import Results
 from benchmarks.suites.scores import MAIN, SETTLED
 from benchmarks.suites.settings import OTHER, OURS, PUBLISHED, REFERENCE
 from benchmarks.suites.streams import Task
+from benchmarks.tables import markdown_table
 from omkl.report import style
 from omkl.report.naming import readable
-from omkl.report.tables import markdown_table
 from omkl.runs import provenance
 from omkl.utils.disk import write_atomically
 
