@@ -403,16 +403,16 @@ def sweep(
     Parameters
     ----------
     algorithms, datasets
-        One, or a list of them, as of ``omkl.run``.
+        One, or a list of them, as in ``omkl.run``.
     texts
         Further settings as on the command line, ``"algorithm.M=5,10"``.
     n_jobs
         Processes, or the address of a Dask scheduler; None: one per core. A script with more than
         one process needs ``if __name__ == "__main__":``.
     settings
-        As of ``omkl.run``. A list has several values, each a run: ``D=[50, 100]``. A setting that
+        As in ``omkl.run``. A list has several values, each a run: ``D=[50, 100]``. A setting that
         is itself a list goes in another list: ``dataset={"inputs": [["a", "b"]]}``. ``kernels`` may
-        be one list of bandwidths, families or parts, as of ``omkl.run``, or a list of lists or
+        be one list of bandwidths, families or parts, as in ``omkl.run``, or a list of lists or
         names.
 
     Returns

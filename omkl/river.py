@@ -231,10 +231,10 @@ class OnlineMKLRegressor(_MiniBatch, _Regressor, base.MiniBatchRegressor):
     Parameters
     ----------
     algorithm, kernels, D, params, scaling, lags, horizon, features, columns
-        As of ``omkl.online.estimator.LearnerParameters``. An algorithm of active learning learns
+        As in ``omkl.online.estimator.LearnerParameters``. An algorithm of active learning learns
         only the targets that it would request.
     interval, interval_rate, series, season, series_delay, max_series
-        As of ``omkl.online.estimator.RegressorParameters``.
+        As in ``omkl.online.estimator.RegressorParameters``.
     seed
         Seed of random features and choices.
     """
@@ -268,9 +268,9 @@ class MultiTargetMKLRegressor(_Regressor, base.MultiTargetRegressor):
     Parameters
     ----------
     algorithm, kernels, D, params, scaling, lags, horizon, features, columns
-        As of ``omkl.online.estimator.LearnerParameters``; no algorithm of active learning.
+        As in ``omkl.online.estimator.LearnerParameters``; no algorithm of active learning.
     interval, interval_rate
-        As of ``omkl.online.estimator.RegressorParameters``. ``series`` is for a single target.
+        As in ``omkl.online.estimator.RegressorParameters``. ``series`` is for a single target.
     seed
         Seed of random features and choices.
     """
@@ -326,11 +326,11 @@ class PanelMKLRegressor(PanelParameters, base.MiniBatchRegressor):
     Parameters
     ----------
     algorithm, kernels, D, params, scaling, lags, horizon, features, columns
-        As of ``omkl.online.estimator.PanelParameters``.
+        As in ``omkl.online.estimator.PanelParameters``.
     series
         Input that names the learner of a row, a whole number or a text.
     max_series, share_weights, share_scaling, interval, interval_rate
-        As of ``omkl.panel``.
+        As in ``omkl.panel``.
     seed
         Seed of random features and choices.
     """
@@ -390,7 +390,7 @@ class ActiveMKLRegressor(_Regressor, base.Regressor):
     horizon
         T, the approximate number of rows, which defines the step sizes of AMKL.
     algorithm, kernels, D, params, scaling, lags, features, interval, interval_rate, seed
-        As of ``OnlineMKLRegressor``.
+        As in ``OnlineMKLRegressor``.
     """
 
     algorithm: str = "amkl"
@@ -443,7 +443,7 @@ class OnlineMKLClassifier(_MiniBatch, _Online, base.MiniBatchClassifier):
     Parameters
     ----------
     algorithm, kernels, D, params, scaling, lags, horizon, features, columns
-        As of ``omkl.online.estimator.LearnerParameters``.
+        As in ``omkl.online.estimator.LearnerParameters``.
     seed
         Seed of random features and choices.
     """

@@ -221,9 +221,9 @@ class OnlineMKLRegressor(RegressorMixin, RegressorParameters, _Online):
     Parameters
     ----------
     algorithm, kernels, D, params, scaling, lags, horizon, features, columns
-        As of ``omkl.online.estimator.LearnerParameters``.
+        As in ``omkl.online.estimator.LearnerParameters``.
     interval, interval_rate, series, season, series_delay, max_series
-        As of ``omkl.online.estimator.RegressorParameters``. With ``series`` X is a data frame, and
+        As in ``omkl.online.estimator.RegressorParameters``. With ``series`` X is a data frame, and
         the estimator equals ``omkl.learner("auto", series=...)``. A date should not be split
         between two calls of ``partial_fit``.
     random_state
@@ -281,7 +281,7 @@ class OnlineMKLRegressor(RegressorMixin, RegressorParameters, _Online):
         Parameters
         ----------
         X, y, sample_weight
-            As of ``fit``.
+            As in ``fit``.
         """
         return self._learn(X, y, sample_weight, fresh=not hasattr(self, "learner_"))
 
@@ -327,11 +327,11 @@ class PanelMKLRegressor(RegressorMixin, PanelParameters, BaseEstimator):
     Parameters
     ----------
     algorithm, kernels, D, params, scaling, lags, horizon, features, columns
-        As of ``omkl.online.estimator.PanelParameters``.
+        As in ``omkl.online.estimator.PanelParameters``.
     series
         Column of the series of a row; None: series are given separately.
     max_series, share_weights, share_scaling, interval, interval_rate
-        As of ``omkl.panel``.
+        As in ``omkl.panel``.
     random_state
         The seed. A whole number is the seed of ``omkl-run seed=``.
 
@@ -362,7 +362,7 @@ class PanelMKLRegressor(RegressorMixin, PanelParameters, BaseEstimator):
         Parameters
         ----------
         X, y, series
-            As of ``fit``.
+            As in ``fit``.
         """
         if not hasattr(self, "panel_"):
             return self.fit(X, y, series)
@@ -407,11 +407,11 @@ class OnlineMKLClassifier(ClassifierMixin, _Online):
     Parameters
     ----------
     algorithm, kernels, D, params, scaling, lags, horizon, features, columns
-        As of ``omkl.online.estimator.LearnerParameters``.
+        As in ``omkl.online.estimator.LearnerParameters``.
     random_state
         The seed. A whole number is the seed of ``omkl-run seed=``.
     past_targets
-        As of ``OnlineMKLRegressor``.
+        As in ``OnlineMKLRegressor``.
 
     Attributes
     ----------
@@ -436,7 +436,7 @@ class OnlineMKLClassifier(ClassifierMixin, _Online):
         X, y
             Rows (n, d) and classes (n,).
         sample_weight
-            As of ``OnlineMKLRegressor.fit``.
+            As in ``OnlineMKLRegressor.fit``.
 
         Raises
         ------
@@ -451,7 +451,7 @@ class OnlineMKLClassifier(ClassifierMixin, _Online):
         Parameters
         ----------
         X, y, sample_weight
-            As of ``fit``.
+            As in ``fit``.
         classes
             All classes. The first call needs them, because some may occur later.
         """

@@ -152,7 +152,7 @@ class Auto:
              solved takes O(F^3). O(N D^2 + N d (D + m) + F^2 + d W) memory, 1,000 d of it for
              neighbours.
     Bound    none. Without fading and clipping the regret of a mixture against the best fixed one
-             is O(sqrt(N T ln T)), as of ``ml_poly``. Here rows fade with a memory of 1,000, and it
+             is O(sqrt(N T ln T)), as in ``ml_poly``. Here rows fade with a memory of 1,000, and it
              may grow with T.
     Differs  no paper.
 
@@ -314,7 +314,7 @@ class AutoClassifier:
              round after round as in D. J. C. MacKay, Neural Computation 4 (1992), and D. J.
              Spiegelhalter and S. L. Lauritzen, Networks 20 (1990). Mixtures: fixed share, M.
              Herbster and M. K. Warmuth, Machine Learning 32 (1998). Counts: R. E. Krichevsky and V.
-             K. Trofimov, IEEE Transactions on Information Theory 27 (1981). Trees as of ``auto``.
+             K. Trofimov, IEEE Transactions on Information Theory 27 (1981). Trees as in ``auto``.
     Task     classification; full information; dictionary and D do not matter.
     Round    1. Standardise the inputs and the last two labels as ``auto`` does. Labels are the
                 numbers 0, .., K - 1 of the classes; of two classes 0 is -1.
@@ -351,7 +351,7 @@ class AutoClassifier:
                 likewise, with g.
              With more than 256 inputs linear experts have their columns in parts, as in ``auto``,
              with noise r + v - v_k and the prior as above.
-    Symbols  size  as of ``auto``
+    Symbols  size  as in ``auto``
     Cost     O(N D^2 + N D d + N K (D + d) + d m + M L d) time per round for N = 13 experts and
              D = 50, m as in ``auto`` and M trees; O(N D^2 + N d (D + m) + N K (D + d) + d W)
              memory.

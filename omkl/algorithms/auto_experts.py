@@ -31,7 +31,9 @@ Draw = Callable[[np.random.Generator, int, int], np.ndarray]
 
 
 def normal(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
-    """Draw normal frequencies (n, D) of all inputs, in units of sqrt(n), the distance of rows.
+    """Draw normal frequencies (n, D) of all inputs, divided by sqrt(n).
+
+    The Euclidean distance of two standardised rows grows like sqrt(n).
 
     Parameters
     ----------
@@ -44,7 +46,9 @@ def normal(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
 
 
 def cauchy(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
-    """Draw Cauchy frequencies (n, D) of all inputs, in units of n, the L1 distance of rows.
+    """Draw Cauchy frequencies (n, D) of all inputs, divided by n.
+
+    The L1 distance of two standardised rows grows like n.
 
     Parameters
     ----------
@@ -64,7 +68,7 @@ def _ones(rng: np.random.Generator, n: int, D: int, numbers: np.ndarray) -> np.n
 def _some(
     rng: np.random.Generator, n: int, D: int, most: int, draw: Callable[[int], Any]
 ) -> np.ndarray:
-    """Draw numbers for ``most`` of n inputs, other inputs for each of the D frequencies."""
+    """Return frequencies (n, D): in each column drawn numbers at ``most`` random inputs, else 0."""
     W = np.zeros((n, D))
     for j in range(D):
         numbers = draw(min(n, most))

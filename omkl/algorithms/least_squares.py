@@ -86,10 +86,10 @@ class Ridge:
 class RidgeRff:
     """Ridge on random features: the forecaster of Vovk, Azoury and Warmuth for one Gaussian kernel.
 
-    Paper    V. Vovk (2001), K. S. Azoury and M. K. Warmuth (2001), as of ``ridge``; features of
+    Paper    V. Vovk (2001), K. S. Azoury and M. K. Warmuth (2001), as in ``ridge``; features of
              A. Rahimi, B. Recht, "Random features for large-scale kernel machines", NIPS 2007.
     Task     regression; full information; no step size.
-    Round    As of ``ridge`` with the 2 D random features z(x_t) in place of (x_t, 1).
+    Round    As in ``ridge`` with the 2 D random features z(x_t) in place of (x_t, 1).
     Symbols  lam        regularisation, > 0
              bandwidth  of the kernel exp(-||x - x'||^2 / bandwidth), > 0: there is no 2 in it
     Cost     O(D^2 + D d) time per round; O(D^2 + D d) memory.

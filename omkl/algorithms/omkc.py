@@ -181,9 +181,9 @@ class Doubling:
              classifier since the segment's beginning reaches 2^k.
     Symbols  restart  whether the weights start at 1 in every segment
     Cost     as ``omkc_da_p1``.
-    Bound    theorem 5, with restart: M <= 2 (g + ln N + 2 / (sqrt(2) - 1) sqrt(g ln N))
-             + 2 ceil(log2 g) ln N, g = min_i g(kappa_i). Unproved: the proof has a further factor
-             sqrt(2) before sqrt(g ln N), see ``docs/errata.md``.
+    Bound    theorem 5, with restart: M <= 2 (G + ln N + 2 / (sqrt(2) - 1) sqrt(G ln N))
+             + 2 ceil(log2 G) ln N, G = min_i g(kappa_i) with g as in ``omkc_da_p1``. Unproved:
+             the proof has a further factor sqrt(2) before sqrt(G ln N), see ``docs/errata.md``.
     Reading  The weights restart, because the proof adds ln N for every segment; the text only says
              that beta changes. The classifiers continue.
     Differs  none.

@@ -330,7 +330,7 @@ class Kt:
 
     Paper    F. Orabona, D. Pal, "Coin Betting and Parameter-Free Online Learning", NIPS 2016,
              algorithm 1, on random features of each kernel; weights of S. de Rooij, T. van Erven,
-             P. D. Grunwald, W. M. Koolen, JMLR 15 (2014), as of ``adahedge``.
+             P. D. Grunwald, W. M. Koolen, JMLR 15 (2014), as in ``adahedge``.
     Task     regression; full information; the absolute loss; neither step size nor rate.
     Round    1. f_i(x_t) = theta_i'z_i(x_t) with theta_i = (W_i / t) G_i: kernel i bets a fraction
                 of its wealth W_i, at first epsilon, by the sum G_i of past gradients.

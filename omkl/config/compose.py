@@ -32,7 +32,7 @@ class Composer:
     Parameters
     ----------
     config_dirs
-        Folders that are searched after ``conf``, as of ``--config-dir``.
+        Folders that are searched after ``conf``, as in ``--config-dir``.
     """
 
     def __init__(self, config_dirs: Sequence[Path] = ()) -> None:
@@ -100,7 +100,7 @@ class Composer:
         Parameters
         ----------
         overrides, values
-            As of ``compose``.
+            As in ``compose``.
         resolve
             Whether references are resolved.
         """

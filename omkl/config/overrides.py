@@ -125,14 +125,14 @@ def composed_text(
     Parameters
     ----------
     arguments, config_dirs, values
-        As of ``read_jobs``.
+        As in ``read_jobs``.
     resolve
         Whether references are resolved.
 
     Raises
     ------
     UsageError
-        As of ``read_jobs``.
+        As in ``read_jobs``.
     """
     composer = _composer(config_dirs)
     arguments, values = expand(arguments, config_dirs, values)
@@ -167,17 +167,18 @@ def expand(
 
     ``my.csv target=y`` becomes ``dataset=file dataset.path=my.csv dataset.target=y seeds=1``, with
     the kernels of ``omkl.panel`` if a series is named. ``algorithm.module=mypkg.mine`` also
-    chooses the algorithm ``mine``. Python values that choose files become arguments.
+    chooses the algorithm ``mine``. Values that name YAML files of ``conf``, such as
+    ``algorithm="raker"``, become arguments.
 
     Parameters
     ----------
     arguments, config_dirs, values
-        As of ``read_jobs``.
+        As in ``read_jobs``.
 
     Raises
     ------
     UsageError
-        There are two files, or one that contradicts other arguments.
+        There are two data files, or one beside ``dataset=`` or ``dataset.path=``.
     """
     choosing = {*conf.groups(config_dirs), "+experiment", "algorithm.module"}
     values = dict(values or {})

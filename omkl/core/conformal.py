@@ -125,7 +125,10 @@ def quantile(ordered, n, level):
 
 @inlined
 def level_of(place, n):
-    """Return the largest level whose quantile is at least the score of rank ``place`` among n."""
+    """Return the largest rate of misses whose quantile is at least a score.
+
+    ``place`` is the rank of the score among n scores, 1 for the smallest.
+    """
     return 1.0 - place / (n + 1.0)
 
 

@@ -58,12 +58,13 @@ def edges_of(out: np.ndarray) -> np.ndarray:
 
 
 def trees_of(edges: np.ndarray) -> np.ndarray:
-    """Make trees (3, 2 P) over N nodes and an empty set, P the smallest power of two >= N.
+    """Make binary trees (3, 2 P) over N nodes, none of them in the set; P = 2^k >= N is minimal.
 
     The root is at 1, the children of k are at 2 k and 2 k + 1, node i is at P + i.
 
     trees[MASS]   sums of exp(log_u - scale)
-    trees[TOP]    largest log_u. Entry 0 is 1.0 if the trees agree with log_u, else 0.0
+    trees[TOP]    largest log_u, the logarithms of the weights of nodes. Entry 0 is 1.0 if the trees
+                  were computed from the current log_u, else 0.0
     trees[COUNT]  number of nodes in the set
     """
     N = edges.shape[1]

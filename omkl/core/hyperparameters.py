@@ -315,7 +315,7 @@ TREES = Annotated[np.ndarray, "derived", "sums over the nodes' weights"]
 
 
 def fields_with(State: type, annotation: Any) -> list[str]:
-    """Return the names of the fields whose annotation contains that of ``annotation``."""
+    """Return the names of the fields of State with all ``Annotated`` marks of an annotation."""
     hints = get_type_hints(State, include_extras=True)
     wanted = set(get_args(annotation)[1:])
     return [name for name, hint in hints.items() if wanted <= set(get_args(hint)[1:])]

@@ -12,8 +12,8 @@ share is therefore never added. For several j and one i,
 
     own_j - 2 overlap(i, j)
 
-has the order of Delta(i, j). If both terms nearly cancel own_i, Delta itself is compared: its
-logarithm is then exact to rounding.
+orders the j as Delta(i, j) does. If both terms nearly cancel own_i, this sum has too few digits.
+Then log Delta is compared, which a sum of logarithms gives without this cancellation.
 
 Source: Ghari and Shen, JMLR, (25) to (27).
 """

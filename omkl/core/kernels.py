@@ -499,7 +499,10 @@ def dictionary(config: Mapping[str, Any], n_inputs: int | None = None) -> tuple[
 
 
 def _of_inputs(where: str, part: Mapping[str, Any], n_inputs: int) -> Mapping[str, Any]:
-    """Replace ``per_input`` of a part by a factor: squared distances grow with the inputs."""
+    """Replace ``per_input`` of a part of a dictionary by a factor, the number of inputs.
+
+    Squared distances of rows grow with this number.
+    """
     if "per_input" not in part:
         return part
     if not isinstance(part["per_input"], bool):

@@ -187,7 +187,10 @@ class PanelLearner:
 
 
 def _at_a_series(slots: np.ndarray, g: int) -> int:
-    """Return the first run >= g whose series differs from the series of the run before it."""
+    """Return the first group of rows >= g with another series than the group before it.
+
+    ``slots`` has the slot of the series of each group.
+    """
     while 0 < g < len(slots) and slots[g] == slots[g - 1]:
         g += 1
     return min(g, len(slots))

@@ -444,7 +444,10 @@ def standardise_rows(starts, slots, learns, moments, X, most, out, far, scratch)
 
 @compiled_strict
 def standardise_late(state, ahead, X, n_waiting, delay, out, far):
-    """Standardise all rows of X except the first ``n_waiting``, each as if it came next.
+    """Standardise rows whose targets are late.
+
+    Row s is standardised by the moments of the rows before s - ``delay``, and by itself. Then row
+    s - ``delay`` is added to the moments.
 
     Parameters
     ----------
@@ -459,7 +462,7 @@ def standardise_late(state, ahead, X, n_waiting, delay, out, far):
     delay
         Number of later rows that are standardised before a row is added.
     out, far
-        Output (n - n_waiting, C).
+        Output (n - n_waiting, C): scaled numbers, and whether each is far outside its usual range.
     """
     for s in range(n_waiting, X.shape[0]):
         for k in range(X.shape[1]):

@@ -350,7 +350,10 @@ if ENABLED:
 
     @_instruction(("array", "index", "start", "base", "n"), _a_pack)
     def _gather(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
-        """Gather number by number, because a load waits for numbers just written to memory."""
+        """Gather one number at a time.
+
+        A vector load would wait if some of its numbers were written just before.
+        """
         values, places = (
             context.make_array(kind)(context, builder, value)
             for kind, value in zip(kinds[:2], args[:2], strict=True)

@@ -67,7 +67,7 @@ def open_streams(
     Raises
     ------
     DataError
-        As of ``open_stream``.
+        As in ``open_stream``.
     """
     options, name = _checked(dataset_cfg, stream_cfg), str(dataset_cfg["name"])
     shuffles = options.order == "shuffled"
@@ -168,7 +168,7 @@ def open_with_column(
     Raises
     ------
     DataError
-        As of ``open_stream``.
+        As in ``open_stream``.
     """
     stream_cfg = {**stream_cfg, "order": stream_cfg["order"] or "file"}
     options = _checked(dataset_cfg, stream_cfg)

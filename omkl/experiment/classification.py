@@ -135,7 +135,7 @@ class OneSeed(NamedTuple):
     """Results of one seed, with N kernels, summarised over its learners (one, or one per class).
 
     weights     (N,) means of the kernels' weights
-    importance  (C,) importance of the inputs, as of ``OnlineLearner``
+    importance  (C,) importance of the inputs, as in ``OnlineLearner``
     updates     (N,) sums of updates, or of the rounds in which a kernel was evaluated
     support     (N,) sums of the support vectors
     used        (N,) rounds in which a kernel was evaluated

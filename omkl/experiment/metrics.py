@@ -651,7 +651,7 @@ def forecaster_settings(
     d
         Number of inputs.
     scaling, lags, classes
-        As of ``LearnerSettings``.
+        As in ``LearnerSettings``.
     """
     params = {key: value for key, value in conf.entry("algorithm", name).items() if key != "name"}
     return LearnerSettings(

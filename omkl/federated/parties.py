@@ -39,15 +39,15 @@ log = logging.getLogger(__name__)
 class Broadcast(NamedTuple):
     """Message of the server to every client before round t.
 
-    theta      rows of the shared parameters (n, W): all rows, or only those that are announced
-    log_w      (E,) weights of the server; (0,) if clients have their own
-    announced  (A,) int64 rows that the server names
-    asked      (m,) int64 clients that are to send an update; (0,) for all
-    senders    (0,), or (N + 2,) with ``exchange.every`` = k > 1
+    theta      rows of the shared parameters (n, W): all rows, or only those of ``announced``
+    log_w      (E,) logarithms of the server's weights; (0,) if clients have their own
+    announced  int64 indices of the rows that the server selected for this round
+    asked      int64 clients that are to send an update; (0,) for all
+    senders    with ``exchange.every`` = k > 1 the numbers of clients (N + 2,) that sent each row,
+               that sent anything, and that could send, in the last exchange; otherwise (0,)
 
     With k > 1 clients have their own states, and ``t`` is the round of the next exchange. ``theta``
     (N, W) and ``log_w`` are then the sums of the parameters and losses sent in the last exchange.
-    ``senders`` counts the clients that sent each row, that sent anything, and that could send.
     """
 
     t: int

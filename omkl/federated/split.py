@@ -180,7 +180,7 @@ def split(
     Parameters
     ----------
     dataset, stream_options
-        As of ``omkl.datasets.open_stream``.
+        As in ``omkl.datasets.open_stream``.
     n_clients
         K; None: the published number of the data set, or the number of values for "column".
     seed

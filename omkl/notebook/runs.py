@@ -141,7 +141,7 @@ def load_runs(outputs: str | Path, long: bool, where: Mapping[str, Any]) -> Runs
     Parameters
     ----------
     outputs, long, where
-        As of ``omkl.load_runs``.
+        As in ``omkl.load_runs``.
     """
     outputs = Path(outputs).expanduser()
     runs = list(run_folder.find(outputs))
@@ -166,7 +166,7 @@ def sweep(
     Parameters
     ----------
     algorithms, datasets, texts, n_jobs, settings
-        As of ``omkl.sweep``.
+        As in ``omkl.sweep``.
     """
     if extra := [text for text in texts if not requests.is_override(text)]:
         raise ValueError(

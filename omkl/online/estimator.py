@@ -109,7 +109,7 @@ class RegressorParameters(LearnerParameters):
     interval_rate
         Rate at which intervals adapt, in (0, 1]; None: a mixture of several rates.
     series, season, series_delay, max_series
-        As in ``omkl.learner``. Rows have names, and ``series`` is the name of one of their columns.
+        As in ``omkl.learner``. ``series`` names a column, so rows are data frames or dictionaries.
     """
 
     interval: float | None = 0.9

@@ -388,7 +388,7 @@ class OnlineLearner:
         Parameters
         ----------
         x
-            Row, as of ``predict_one``.
+            Row, as in ``predict_one``.
         y
             Target: a number, or a class. NaN or None: only the scaling of inputs is updated. If
             ``asks`` is False, the target is ignored.
@@ -697,7 +697,7 @@ class OnlineLearner:
         Parameters
         ----------
         x
-            Row, as of ``predict_one``.
+            Row, as in ``predict_one``.
         n_orders
             Number of random orders, >= 1. The cost is ``2 * n_orders * (d + 1)`` predictions.
 
@@ -746,7 +746,7 @@ class OnlineLearner:
         Parameters
         ----------
         x
-            Row, as of ``predict_one``.
+            Row, as in ``predict_one``.
 
         Returns
         -------
@@ -861,7 +861,7 @@ class OnlineLearner:
         self._recent.restore(kept, self._predict_scaled(np.zeros(d)), d)
 
     def _restore_learned(self, rows: np.ndarray) -> None:
-        """Restore the last rows of a file. Raises ValueError if they do not fit."""
+        """Restore the last learned rows from a model file. Raises ValueError if they do not fit."""
         if rows.ndim != 2 or rows.shape[1] != len(self.inputs) + 1 or rows.dtype != np.float64:
             raise ValueError("its last rows do not fit its settings")
         if not np.isin(rows[:, -1], np.arange(len(self.classes))).all():

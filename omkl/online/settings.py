@@ -220,7 +220,7 @@ def read(
     name
         Algorithm, as in ``algorithm=``.
     kernels, params, inputs, task, classes, features, outputs, season
-        As of ``omkl.learner``.
+        As in ``omkl.learner``.
     further
         The fields of ``LearnerSettings`` with the same names.
 

@@ -267,7 +267,7 @@ class PredictedClasses(_Table):
         rows
             Positions (n,) in the file.
         y, y_hat
-            Targets (n,) and predictions (n,) or (n, K), as of ``metrics.mistaken``.
+            Targets (n,) and predictions (n,) or (n, K), as in ``metrics.mistaken``.
         """
         if y_hat.ndim == 1:
             score = y_hat

@@ -113,7 +113,7 @@ def when(group: str, name: str, config_dirs: Sequence[Path] = ()) -> str:
     Parameters
     ----------
     group, name, config_dirs
-        As of ``entry``.
+        As in ``entry``.
     """
     with open(_path_of(group, name, config_dirs), encoding="utf-8") as file:
         match = re.match(r"# when: (.*)", file.readline())

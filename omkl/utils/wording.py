@@ -28,7 +28,7 @@ def plain(text: str) -> str:
 
 
 def warn(text: object, program: str = "omkl") -> None:
-    """Print a line on stderr: the name of the program and ``plain`` text."""
+    """Print ``program: text`` on stderr, without control characters (``plain``)."""
     print(plain(f"{program}: {text}"), file=sys.stderr, flush=True)
 
 

@@ -288,9 +288,9 @@ def _overview(
     links += ["- [Mistakes in the papers](../errata.md)"] if errata.exists() else []
     return _joined([
         f"# {TITLE}",
-        f"The papers publish {judged['identity'].nunique()} distinct numbers other than run "
-        f"times; {in_several} of them are in two tables. Each is recomputed with up to four "
-        "settings:",
+        f"The papers publish {judged['identity'].nunique()} different numbers, without run "
+        f"times. {in_several} of them are in two tables and counted once. Each was recomputed in "
+        "one or several of five ways:",
         "\n".join([
             f"- as written, with the settings that the paper states: {written}",
             f"- with the authors' code, where it is public: {released}",

@@ -182,7 +182,9 @@ def most_bins(C: int) -> int:
 def fresh_boosted(
     n_columns: list[int], n_trees: int = N_TREES, n_rows: int = 0, of_classes: bool = False
 ) -> Boosted:
-    """Make ensembles before the first row; the window has the columns of the widest one.
+    """Make ensembles that have learned no row.
+
+    All share one window of past rows, with as many columns as the widest ensemble.
 
     Parameters
     ----------
@@ -329,10 +331,10 @@ def _sort(sample, n):
 
 @inlined
 def _edge(sample, first, behind, m):
-    """Return the first of m sorted numbers above the edge between a bin and the one before it.
+    """Return the index k where a bin begins: its edge is between sample[k - 1] and sample[k].
 
-    Usually it is ``first``, where the bin begins. If one gap of the bin, which ends before the
-    number ``behind``, is wider than all other gaps of the bin together, the edge is in that gap.
+    ``sample`` has m sorted numbers, and the bin has the indices first .. behind - 1. Usually k is
+    ``first``. If one gap is wider than all other gaps of the bin together, k is the end of it.
     """
     first = min(m - 1, max(1, first))
     last = min(m, max(behind, first + 1)) - 1

@@ -377,7 +377,10 @@ def _learn_rest(rest, predicted, error):
 
 @inlined
 def _learn_correction(model, scratch, error):
-    """Learn the error of p with both corrections. Before the first error do nothing."""
+    """Learn the error of the first mixture: its noise, and both corrections.
+
+    Corrections learn nothing while all errors are 0.
+    """
     model.noise[0] = NOISE_FADING * model.noise[0] + error * error
     model.noise[1] = NOISE_FADING * model.noise[1] + 1.0
     noise = model.noise[0] / model.noise[1]

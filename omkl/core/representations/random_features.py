@@ -38,12 +38,13 @@ if TYPE_CHECKING:
 class RandomFeatures(NamedTuple):
     """One linear learner for each of N kernels, in d inputs.
 
-    padded   (N, d, W) frequencies. W is D rounded up to a multiple of 8; the padding is zero
-    theta    (N, 2 S) coefficients: D of the sines from index 0 on, D of the cosines from index S
-             on, zeros elsewhere. S is W, so that rows begin at a cache line. For rows that are
-             exchanged S is D, see ``compact``
+    padded   (N, d, W) frequencies. W is their number D rounded up to a multiple of 8; the padding
+             is zero
+    theta    (N, 2 S) coefficients: D of the sines from column 0 on, D of the cosines from column S
+             on, zeros elsewhere. A learner has S = W, so that rows begin at a cache line; the copy
+             that a federation sends has S = D, see ``compact``
     norm2    (N,) squared Euclidean norm of each row of theta
-    n_waves  (1,) int64, number D of frequencies
+    n_waves  (1,) int64, number D
     """
 
     padded: np.ndarray

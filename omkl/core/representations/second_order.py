@@ -306,7 +306,7 @@ RAW_FORECASTERS = FORECASTERS._replace(draws_features=False)
 # above rounding errors. P <- P - v v' with v = P z / sqrt(1 + z'P z) subtracts the same product
 # from P_jk and P_kj, so half of P is stored.
 #
-# Layout: as of ``core.linalg``, the rows of the upper triangle by blocks of eight.
+# Layout: as in ``core.linalg``, the rows of the upper triangle by blocks of eight.
 # ``covariance[i, b, j]`` is the pack P[8 b .. 8 b + 7, j] of kernel i for j >= 8 b; the rest
 # stays 0. F^2 multiply-adds give P z, two for each number above the diagonal, and F^2 / 2 the
 # update.

@@ -44,7 +44,10 @@ def parameter_of(kernel: Kernel) -> float:
 
 
 def _by_code(cases: Sequence[tuple[tuple[int, ...], Callable[..., Any]]]) -> Callable[..., Any]:
-    """Return an inlined function of (code, ...) that calls the function with that code."""
+    """Return an inlined f(code, *args) that calls the function of the case with this code.
+
+    A case is (codes, function). An unknown code calls the function of the first case.
+    """
     codes, function = cases[-1]
     if len(cases) == 1:
 
