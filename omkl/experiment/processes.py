@@ -8,8 +8,10 @@ on disk is compiled when it is called.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import dataclasses
+import functools
 import gc
 import multiprocessing
 import os
@@ -72,6 +74,7 @@ def side_by_side(
     """
     from joblib import Parallel, delayed, parallel_config
 
+    _kill_workers_at_exit()
     calls = [delayed(_numbered)(os.getcwd(), function, k, item) for k, item in enumerate(items)]
     if isinstance(n_jobs, str):
         with _workers_of(n_jobs), parallel_config(backend="dask"):
@@ -100,6 +103,18 @@ def side_by_side(
                     yield from results([number], 1)
                 except BrokenProcessPool:
                     yield number, None
+
+
+@functools.cache
+def _kill_workers_at_exit() -> None:
+    """Kill idle workers before Python ends, which waits for them: one that hangs would block it."""
+
+    def kill() -> None:
+        for process in multiprocessing.active_children():
+            if process.name.startswith("LokyProcess"):
+                process.kill()
+
+    atexit.register(kill)
 
 
 def _workers_of(address: str) -> AbstractContextManager[object]:
