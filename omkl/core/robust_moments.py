@@ -520,6 +520,33 @@ def follow_targets(starts, slots, moments, last, scaled, y, X, d, out):
                 last[s, k - 1] = y[r]
 
 
+LEVEL_SHRINKAGE = 5.0  # rows that the mean of all targets counts as in the mean of a level
+
+
+@compiled_strict
+def fill_levels(X, levels, sums, counts, of_all, y, starts, out):
+    """Write means and counts of all rows of a group, then learn their targets."""
+    n_levels = sums.shape[1]
+    for g in range(starts.shape[0] - 1):
+        mean = of_all[0] / of_all[1] if of_all[1] > 0.0 else 0.0
+        for r in range(starts[g], starts[g + 1]):
+            for k in range(levels.shape[0]):
+                level = X[r, levels[k]]
+                if level >= 0.0 and level < n_levels:
+                    total, n = sums[k, int(level)], counts[k, int(level)]
+                    out[r, levels[k]] = (total + LEVEL_SHRINKAGE * mean) / (n + LEVEL_SHRINKAGE)
+                    out[r, levels[k] + 1] = math.log1p(n)
+        for r in range(starts[g], starts[g + 1]):
+            if math.isfinite(y[r]):
+                of_all[0] += y[r]
+                of_all[1] += 1.0
+                for k in range(levels.shape[0]):
+                    level = X[r, levels[k]]
+                    if level >= 0.0 and level < n_levels:
+                        sums[k, int(level)] += y[r]
+                        counts[k, int(level)] += 1.0
+
+
 def shares_beyond(state: np.ndarray) -> np.ndarray:
     """Return ``BEYOND`` over ``COUNT`` of each column (C,); 0 before its first number."""
     return state[:, BEYOND] / np.maximum(state[:, COUNT], 1.0)

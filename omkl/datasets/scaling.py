@@ -14,7 +14,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from omkl.core import robust_moments, snapshot
-from omkl.core.compiler import compiled, specialise_on_first_call
+from omkl.core.compiler import specialise_on_first_call
 from omkl.core.hyperparameters import Range
 from omkl.core.robust_moments import FAR, MOMENTS, in_units
 from omkl.datasets.columns import N_LEVELS
@@ -256,9 +256,6 @@ class TargetScaler:
         return TargetState(self._moments[0], self._last[0])
 
 
-LEVEL_SHRINKAGE = 5.0  # rows that the mean of all targets counts as in the mean of a level
-
-
 class LevelState(NamedTuple):
     """Sums and numbers of targets: of each level (L, N_LEVELS), and of all targets (2,)."""
 
@@ -305,7 +302,7 @@ class LevelMeans:
         n, out = len(X), X.copy()
         y = np.full(n, np.nan) if y is None else y
         starts = np.arange(n + 1) if starts is None else starts
-        _fill_levels(X, self._levels, *self._state, y, starts, out)
+        robust_moments.fill_levels(X, self._levels, *self._state, y, starts, out)
         return out
 
     def of_row(self, x: np.ndarray) -> np.ndarray:
@@ -319,26 +316,3 @@ class LevelMeans:
     def restore(self, kept: Mapping[str, np.ndarray]) -> None:
         """Go on where ``arrays`` were taken; ``snapshot.Mismatch`` if they do not fit."""
         snapshot.restore_arrays(self._state, kept)
-
-
-@compiled
-def _fill_levels(X, levels, sums, counts, of_all, y, starts, out):
-    """Write means and counts of all rows of a group, then learn their targets."""
-    for g in range(starts.shape[0] - 1):
-        mean = of_all[0] / of_all[1] if of_all[1] > 0.0 else 0.0
-        for r in range(starts[g], starts[g + 1]):
-            for k in range(levels.shape[0]):
-                level = X[r, levels[k]]
-                if level >= 0.0 and level < N_LEVELS:
-                    total, n = sums[k, int(level)], counts[k, int(level)]
-                    out[r, levels[k]] = (total + LEVEL_SHRINKAGE * mean) / (n + LEVEL_SHRINKAGE)
-                    out[r, levels[k] + 1] = math.log1p(n)
-        for r in range(starts[g], starts[g + 1]):
-            if math.isfinite(y[r]):
-                of_all[0] += y[r]
-                of_all[1] += 1.0
-                for k in range(levels.shape[0]):
-                    level = X[r, levels[k]]
-                    if level >= 0.0 and level < N_LEVELS:
-                        sums[k, int(level)] += y[r]
-                        counts[k, int(level)] += 1.0

@@ -6,9 +6,9 @@ import pytest
 from scipy.stats import norm
 
 from omkl.config.settings import complete
-from omkl.core.conformal import Conformal
+from omkl.core.conformal import Conformal, IntervalSettings
 from omkl.experiment import run as runner
-from omkl.experiment.metrics import HALF_90, Spreads, spread_scores
+from omkl.experiment.metrics import HALF_90, ScoredIntervals, Spreads, spread_scores
 from tests.compositions import compose
 
 
@@ -38,14 +38,14 @@ def test_equal_targets_at_the_start_leave_the_scores_finite(tmp_path, name):
 
 
 def test_coverage_in_windows():
-    """Ten windows of four rounds: labels are three deviations off in the fifth, else met."""
-    errors, s = np.zeros((1, 40)), np.ones((1, 40))
-    errors[0, 16:20] = 9.0
-    spreads = Spreads(1)
-    spreads.add_block(errors, s)
-    windows = spreads.windows("coverage_90")
+    """Ten windows of four rounds; the intervals of the fifth miss their targets."""
+    low, high = np.full((1, 40), -1.0), np.ones((1, 40))
+    low[0, 16:20] = 0.5
+    intervals = ScoredIntervals(1, IntervalSettings(0.9, None))
+    intervals.add_block(np.zeros(40), low, high, np.ones(40, dtype=bool))
+    windows = intervals.result()["windows"]
     assert windows["until"] == list(range(4, 41, 4))
-    assert windows["coverage_90"] == [1.0] * 4 + [0.0] + [1.0] * 5
+    assert windows["coverage"] == [1.0] * 4 + [0.0] + [1.0] * 5
 
 
 def test_rounds_whose_spread_is_not_known_are_not_scored():

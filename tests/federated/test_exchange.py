@@ -324,7 +324,10 @@ def test_a_run_of_four_bits_says_its_bytes(tmp_path):
     ("words", "told"),
     [
         (["algorithm=em_kofl", "exchange.graph=ring"], "the server of em_kofl draws for all"),
-        (["algorithm=ofskl", "exchange.graph=ring", "robust.trim=0.1"], "are of a server"),
+        (
+            ["algorithm=ofskl", "exchange.graph=ring", "robust.trim=0.1"],
+            "need a server that receives",
+        ),
         (["algorithm=ofskl", "exchange.every=2", "exchange.bits=4"], "leave out exchange.graph"),
         (["algorithm=ofskl", "exchange.graph=ring", "exchange.edges=0.5"], "exchange.graph=random"),
     ],

@@ -126,7 +126,7 @@ class Trap:
         (lambda data: with_head(data, format=2), "a model of format 2"),
         (lambda data: with_head(data, algorithm="os"), "there is no algorithm 'os'"),
         (lambda data: with_head(data, algorithm="raker"), "There are: eta, lam"),
-        (lambda data: with_head(data, D=10**9), "of a larger learner than the arrays"),
+        (lambda data: with_head(data, D=10**9), "describe a larger learner than the arrays"),
         (lambda data: with_head(data, D="4"), "D='4' is not a whole number"),
         (lambda data: with_head(data, learner={}), "are missing, or not known"),
         (lambda data: with_head(data, inputs=["a", "b", "c"]), "padded is float64 (17, 2, 8)"),
