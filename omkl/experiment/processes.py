@@ -11,7 +11,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import dataclasses
-import functools
 import gc
 import multiprocessing
 import os
@@ -74,7 +73,7 @@ def side_by_side(
     """
     from joblib import Parallel, delayed, parallel_config
 
-    _kill_workers_at_exit()
+    atexit.register(_kill_workers)  # to register it again does no harm
     calls = [delayed(_numbered)(os.getcwd(), function, k, item) for k, item in enumerate(items)]
     if isinstance(n_jobs, str):
         with _workers_of(n_jobs), parallel_config(backend="dask"):
@@ -105,16 +104,11 @@ def side_by_side(
                     yield number, None
 
 
-@functools.cache
-def _kill_workers_at_exit() -> None:
+def _kill_workers() -> None:
     """Kill idle workers before Python ends, which waits for them: one that hangs would block it."""
-
-    def kill() -> None:
-        for process in multiprocessing.active_children():
-            if process.name.startswith("LokyProcess"):
-                process.kill()
-
-    atexit.register(kill)
+    for process in multiprocessing.active_children():
+        if process.name.startswith("LokyProcess"):
+            process.kill()
 
 
 def _workers_of(address: str) -> AbstractContextManager[object]:
