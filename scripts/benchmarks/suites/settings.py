@@ -189,6 +189,8 @@ def read(name: str, changes: Mapping[str, Any]) -> Suite:
 def choose(suite: Suite, typed: str | None) -> tuple[Suite, set[str]]:
     """Return the suite with the algorithms that join it, and the names of the chosen learners.
 
+    The reference of each task is always among them.
+
     Parameters
     ----------
     suite
@@ -210,4 +212,5 @@ def choose(suite: Suite, typed: str | None) -> tuple[Suite, set[str]]:
             tasks = " and ".join(suite.tasks)
             raise BadSuite(f"{name} is no learner of {suite.name} and no algorithm of {tasks}")
     more = [LearnerSettings(name=name) for name in added]
-    return suite.model_copy(update={"learners": [*suite.learners, *more]}), chosen
+    references = names & {REFERENCE[task] for task in suite.tasks}  # by whose errors pages divide
+    return suite.model_copy(update={"learners": [*suite.learners, *more]}), chosen | references
