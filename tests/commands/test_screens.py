@@ -127,7 +127,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow(2)
 def test_a_bar_runs_below_the_columns_and_leaves_the_result(folder):
-    command = ("long.csv", "target=price", "algorithm=gf", "kernels=gaussian17", *QUICK)
+    command = ("long.csv", "target=price", "algorithm=gf", "seeds=20", *QUICK)
     terminal = Terminal(folder, "omkl-run", *command)
     terminal.until(lambda text: "rows/s" in text)
     assert terminal.lines[0] == "long.csv -> price   40,000 rows, 1 input from 1 column"
