@@ -438,12 +438,9 @@ class Bar:
     """
 
     def __init__(self, label: str, n_seeds: Any, classify: bool = False) -> None:
-        self.label = label
-        self.classify = classify
+        self.label, self.classify, self.n_seeds = label, classify, n_seeds
         self.shown = sys.stderr.isatty()
-        self.n_seeds = n_seeds
-        self.stage = ""
-        self.since = 0.0
+        self.stage, self.since = "", 0.0
         self.bar: Progress | None = None
 
     def __enter__(self) -> Any:
@@ -468,8 +465,12 @@ class Bar:
             transient=True,
             redirect_stdout=False,  # Rich would send it to stderr
         )
-        self.bar.start()
-        self.task = self.bar.add_task(self.label, total=None, status="")
+        try:
+            self.bar.start()
+            self.task = self.bar.add_task(self.label, total=None, status="")
+        except BaseException:  # after Ctrl-C here, Python would not call __exit__
+            self.bar.stop()
+            raise
         return self.show
 
     def show(self, stage: str, done: int, total: int | None, mse: float | None) -> None:
