@@ -445,9 +445,30 @@ def register_as(name: str, **options: Any) -> Callable[[Definition], Definition]
         Arguments of ``register``.
     """
 
+    return adding(register, REGISTERED, name, options)
+
+
+def adding(
+    register: Callable[..., Any],
+    registered: dict[tuple[str, str], Any],
+    name: str,
+    options: Mapping[str, Any],
+) -> Callable[[Definition], Definition]:
+    """Return a decorator that makes an algorithm from a class, and adds it to ``registered``.
+
+    Parameters
+    ----------
+    register
+        Function that makes the algorithm: ``register`` of this module or of federations.
+    registered
+        Algorithms by module and name.
+    name, options
+        Name of the algorithm, and arguments of ``register``.
+    """
+
     def decorate(definition: Definition) -> Definition:
         algorithm = register(definition.__module__, definition=definition, **options)
-        REGISTERED[algorithm.module, name] = algorithm._replace(name=name)
+        registered[algorithm.module, name] = algorithm._replace(name=name)
         return definition
 
     return decorate

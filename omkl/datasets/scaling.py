@@ -314,5 +314,5 @@ class LevelMeans:
         return snapshot.copies(self._state)
 
     def restore(self, kept: Mapping[str, np.ndarray]) -> None:
-        """Go on where ``arrays`` were taken; ``snapshot.Mismatch`` if they do not fit."""
+        """Continue from ``arrays``. Raises ``snapshot.Mismatch`` if they do not fit."""
         snapshot.restore_arrays(self._state, kept)

@@ -38,9 +38,8 @@ from omkl.utils.wording import how_to_install
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 DIED = "its process died; not enough memory is the usual reason"
-ALLOCATIONS = (
-    50_000  # between two garbage collections; with Python's 700 compilation takes 8 % longer
-)
+# Allocations between two garbage collections. With Python's 700, compilation takes 8 % longer.
+ALLOCATIONS = 50_000
 _PROGRAM = "from omkl.experiment import processes; processes.main()"
 
 

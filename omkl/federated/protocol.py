@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from omkl.core.compiler import dispatch, inlined, qualify_name
-from omkl.core.protocol import whole_dictionary
+from omkl.core.protocol import Definition, adding, whole_dictionary
 from omkl.core.representations.random_features import RandomFeatures, compact, draw_features
 from omkl.federated.client_features import client_tile
 from omkl.federated.exchange import SERVER, Exchange
@@ -493,7 +493,7 @@ def register(
 REGISTERED: dict[tuple[str, str], FederatedAlgorithm] = {}
 
 
-def register_as(name: str, **options: Any) -> Callable[[type], type]:
+def register_as(name: str, **options: Any) -> Callable[[Definition], Definition]:
     """Decorate a class with the steps of the algorithm ``name``, one of several in a module.
 
     The class has what ``register`` reads from a module, and functions without ``self``.
@@ -506,12 +506,7 @@ def register_as(name: str, **options: Any) -> Callable[[type], type]:
         Arguments of ``register``.
     """
 
-    def decorate(definition: type) -> type:
-        algorithm = register(definition.__module__, definition=definition, **options)
-        REGISTERED[algorithm.module, name] = algorithm._replace(name=name)
-        return definition
-
-    return decorate
+    return adding(register, REGISTERED, name, options)
 
 
 # --- traffic ------------------------------------------------------------------------------------
