@@ -179,6 +179,43 @@ class Ends(NamedTuple):
     high: Any
     spread: Any
 
+    def above(self, limit: Any) -> Ends:
+        """Return the intervals with both ends at or above a limit, a number or (n,)."""
+        return Ends(np.maximum(self.low, limit), np.maximum(self.high, limit), self.spread)
+
+
+class LeastTarget(NamedTuple):
+    """Lower limit of intervals: 0 after 20 targets, as long as no target is negative.
+
+    n       (1,) number of targets so far
+    least   (1,) least target so far
+    """
+
+    n: COUNTS
+    least: np.ndarray
+
+    @property
+    def limit(self) -> float:
+        """Limit of the ends of the next interval; -inf if there is none."""
+        return 0.0 if self.n[0] >= N_FARTHEST and self.least[0] >= 0.0 else -math.inf
+
+    def take_one(self, y: float) -> None:
+        """Learn a target."""
+        self.n[0] += 1
+        self.least[0] = min(float(self.least[0]), y)
+
+    def take(self, y: np.ndarray, starts: np.ndarray) -> np.ndarray:
+        """Return the limit (n,) of each row of ``Block.y``, and learn its known targets.
+
+        The limit of a row precedes all targets of its group.
+        """
+        known = ~np.isnan(y)
+        n = np.append(self.n, self.n + np.cumsum(known))
+        least = np.minimum.accumulate(np.append(self.least, np.where(known, y, np.inf)))
+        self.n[0], self.least[0] = n[-1], least[-1]
+        before = np.repeat(starts[:-1], np.diff(starts))
+        return np.where((n >= N_FARTHEST) & (least >= 0.0), 0.0, -np.inf)[before]
+
 
 POSITIVE = Annotated[np.ndarray, Range(0.0, math.inf)]
 
@@ -191,7 +228,6 @@ class WidthState(NamedTuple):
     scores     (2,) fading sums of the interval scores of plain and learned widths
     n_squares, squares   (N_GROUPS,) per group: number and running mean of squared errors, each
                divided by the expected error of its row
-    least      (1,) least target so far
     outputs    (WINDOW,) last outputs of the learner, in order of arrival; NaN for empty entries
     """
 
@@ -200,7 +236,6 @@ class WidthState(NamedTuple):
     scores: POSITIVE
     n_squares: COUNTS
     squares: POSITIVE
-    least: np.ndarray
     outputs: np.ndarray
 
 
@@ -214,8 +249,7 @@ class RowWidths:
     the learner if it underestimates large errors.
 
     The learned widths are used as long as the fading sum of their interval scores is less than the
-    sum of the plain intervals of one width. From 20 targets on, no end is negative as long as no
-    target was negative.
+    sum of the plain intervals of one width.
 
     Parameters
     ----------
@@ -223,18 +257,13 @@ class RowWidths:
         Level and rate of the intervals.
     learner
         New core learner with the same inputs as the learner of the targets.
-    ends_at_zero
-        Whether ends are 0 or more as long as all targets are; False for transformed targets.
     """
 
-    def __init__(
-        self, settings: IntervalSettings, learner: Learner, ends_at_zero: bool = True
-    ) -> None:
-        self._fewest = N_FARTHEST if ends_at_zero else math.inf  # targets for an end at 0
+    def __init__(self, settings: IntervalSettings, learner: Learner) -> None:
         self._learner, self._penalty = learner, 2.0 / (1.0 - settings.level)
         level, rates = 0.5 + 0.5 * settings.level, rates_of(settings)
         self._sides = [(Conformal(level, rates), Conformal(level, rates)) for _ in range(N_GROUPS)]
-        self._n, self._error, self._least = 0, 0.0, math.inf
+        self._n, self._error = 0, 0.0
         self._scores, self._squares = [0.0, 0.0], [0.0] * N_GROUPS
         self._n_squares = [0] * N_GROUPS
         self._outputs: collections.deque[float] = collections.deque(maxlen=WINDOW)
@@ -315,7 +344,7 @@ class RowWidths:
             for side, part in zip(self._sides[group], (-error, error), strict=True)
         )
         self._error = _mean(self._error, abs(error), self._n)
-        self._count(error, half, below, above, scale, group, y)
+        self._count(error, half, below, above, scale, group)
 
     def follow(
         self, rows: np.ndarray, trace: Trace, half: np.ndarray, y: np.ndarray, far: np.ndarray
@@ -357,12 +386,12 @@ class RowWidths:
                 scores = np.maximum(sign * errors[at] / scales[at], 0.0)
                 side[at] = scales[at] * one.follow(np.zeros(len(at)), scores, far[at])
         ends = []
-        columns = (trace.y_hat, half, *sides, trace.spread, scales, groups, errors, y)
+        columns = (trace.y_hat, half, *sides, trace.spread, scales, groups, errors)
         for row in zip(*(column.tolist() for column in columns), strict=True):
-            y_hat, plain, below, above, spread, scale, group, error, target = row
+            y_hat, plain, below, above, spread, scale, group, error = row
             ends.append(self._ends(y_hat, plain, (below, above), spread, scale, group))
             if not math.isnan(error):
-                self._count(error, plain, below, above, scale, group, target)
+                self._count(error, plain, below, above, scale, group)
         return _stacked(ends)
 
     def _next_ends(
@@ -413,22 +442,13 @@ class RowWidths:
         if self.is_used and not math.isnan(sum(sides)):
             below, above = sides
             spread = scale * math.sqrt(self._squares[group])
-        least = 0.0 if self._least >= 0.0 and self._n >= self._fewest else -math.inf
-        return Ends(max(y_hat - below, least), max(y_hat + above, least), spread)
+        return Ends(y_hat - below, y_hat + above, spread)
 
     def _count(
-        self,
-        error: float,
-        half: float,
-        below: float,
-        above: float,
-        scale: float,
-        group: int,
-        y: float,
+        self, error: float, half: float, below: float, above: float, scale: float, group: int
     ) -> None:
         """Learn from an error, and add the scores of the plain and the learned interval."""
         self._n += 1
-        self._least = min(self._least, y)
         if math.isnan(scale):
             return
         size = error / scale
@@ -458,9 +478,7 @@ class RowWidths:
         own = self._state
         snapshot.require_fit(own, {name: kept[name] for name in own._fields})
         state = WidthState(*(kept[name] for name in own._fields))
-        self._n, self._error, self._least = (
-            int(state.n[0]), float(state.error[0]), float(state.least[0]),
-        )  # fmt: skip
+        self._n, self._error = int(state.n[0]), float(state.error[0])
         self._scores, self._squares = state.scores.tolist(), state.squares.tolist()
         self._n_squares = state.n_squares.tolist()
         self._outputs.clear()
@@ -477,7 +495,6 @@ class RowWidths:
             scores=np.array(self._scores),
             n_squares=np.array(self._n_squares),
             squares=np.array(self._squares),
-            least=np.array([self._least]),
             outputs=outputs,
         )
 

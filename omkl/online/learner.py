@@ -44,7 +44,7 @@ from omkl.datasets.columns import (
 )
 from omkl.datasets.scaling import LevelMeans, Moments, TargetScaler
 from omkl.online import model_file
-from omkl.online.intervals import AdaptiveIntervals, Ends, RowWidths
+from omkl.online.intervals import AdaptiveIntervals, Ends, LeastTarget, RowWidths
 from omkl.online.predictions import (
     PREDICTIONS,
     ROWS,
@@ -212,14 +212,16 @@ class OnlineLearner:
             scaler = TargetScaler(settings.lags, columns_scaled)
             has_levels = len(self._levels) > len(self._unread)
             levels = LevelMeans(self._levels) if has_levels else None
-            widths = None
+            widths = least = None
             if around and settings.algorithm == "auto":
                 small = specify("auto", {"size": "small"}, self.specification.dictionary, 1, None)
                 small_learner = small.learner(learners[0].d, settings.seed)
-                widths = RowWidths(around, small_learner, ends_at_zero=self._transform is None)
+                widths = RowWidths(around, small_learner)
+                if self._transform is None:
+                    least = LeastTarget(np.zeros(1, dtype=np.int64), np.full(1, np.inf))
             series = self._target_series(intervals) if settings.has_seasons else None
-            parts = learners, scaler, levels, intervals, widths, series, self.moves, self.softens
-            self._targets.append(TargetLearner(*parts))
+            parts = learners, scaler, levels, intervals, widths, least, series
+            self._targets.append(TargetLearner(*parts, self.moves, self.softens))
         self._settle()
 
     def _target_series(self, intervals: AdaptiveIntervals | None) -> TargetSeries:

@@ -14,7 +14,7 @@ from omkl.core.learner import Learner, Trace
 from omkl.core.robust_moments import FAR
 from omkl.core.snapshot import below, named
 from omkl.datasets.scaling import KnownTargets, LevelMeans, TargetScaler, softened
-from omkl.online.intervals import AdaptiveIntervals, Ends, RowWidths, Width
+from omkl.online.intervals import AdaptiveIntervals, Ends, LeastTarget, RowWidths, Width
 from omkl.online.predictions import Predictions, RowPrediction
 from omkl.online.rows import Block
 from omkl.online.series import TargetSeries
@@ -38,6 +38,8 @@ class TargetLearner:
     widths
         Intervals of ``auto`` whose width depends on the row; None if the learner has no intervals,
         or predicts in the units of each series.
+    least
+        Least target, which limits the ends of intervals of ``auto``; None without this limit.
     series
         Units of each series, or the search for a season; None if the learner has neither.
     moves
@@ -51,6 +53,7 @@ class TargetLearner:
     levels: LevelMeans | None
     intervals: AdaptiveIntervals | None
     widths: RowWidths | None
+    least: LeastTarget | None
     series: TargetSeries | None
     moves: bool
     softens: bool
@@ -150,6 +153,8 @@ class TargetLearner:
             ends = self.widths.follow(rows, trace, half, y, block.far)
         else:
             ends = _ends_around(trace.y_hat, half, trace.spread)
+        if self.least:
+            ends = ends.above(self.least.take(y, block.starts))
         return Predictions(trace.y_hat, trace.asked, ends.spread, ends.low, ends.high)
 
     def predict(self, Z: np.ndarray, slots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -198,8 +203,10 @@ class TargetLearner:
         if self.series:
             half = self.series.width(half, slots)
         if self.widths:
-            return self.widths.predict(self._inputs_now(Z), y_hat, half, spread, far)
-        return _ends_around(y_hat, half, spread)
+            ends = self.widths.predict(self._inputs_now(Z), y_hat, half, spread, far)
+        else:
+            ends = _ends_around(y_hat, half, spread)
+        return ends.above(self.least.limit) if self.least else ends
 
     def outputs(self, X: np.ndarray) -> list[np.ndarray]:
         """Return the prediction (N,) of each kernel of each core learner for the row X (1, d)."""
@@ -249,6 +256,8 @@ class TargetLearner:
         if self.widths:
             ends, width = self.widths.predict_one(row, y_hat, half, spread, far)
         low, high, spread = ends
+        if self.least:
+            low, high = max(low, self.least.limit), max(high, self.least.limit)
         return RowPrediction(y_hat, asked, spread, low, high, far, scored, past, width, part)
 
     def learn_one(
@@ -293,6 +302,8 @@ class TargetLearner:
             self.scaler.take_one(y)
         if asked and self.levels:
             self.levels.filled(z[None, :], np.array([y]))
+        if self.least and not math.isnan(y):
+            self.least.take_one(y)
         if series and part and part.version != series.version:
             return  # units began anew, and the prediction has none
         if self.intervals and part and part.units:
@@ -317,6 +328,8 @@ class TargetLearner:
             found |= named("interval.", self.intervals.arrays())
         if self.widths:
             found |= named("widths.", self.widths.arrays())
+        if self.least:
+            found |= named("least.", snapshot.copies(self.least))
         if self.series:
             found |= named("series.", self.series.arrays(slots))
         return found
@@ -332,6 +345,8 @@ class TargetLearner:
             self.intervals.restore(below("interval.", kept))
         if self.widths:
             self.widths.restore(below("widths.", kept))
+        if self.least:
+            snapshot.restore_arrays(self.least, below("least.", kept))
 
 
 def _ends_around(y_hat: np.ndarray, half: np.ndarray, spread: np.ndarray) -> Ends:

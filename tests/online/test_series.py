@@ -33,7 +33,8 @@ def by_rows(learner, X, y, shop, day):
     for d in np.unique(day):
         rows = np.flatnonzero(day == d)
         for r in rows:
-            found.append((learner.predict_one(X[r], series=shop[r]), learner.spread))
+            y_hat = learner.predict_one(X[r], series=shop[r])
+            found.append((y_hat, learner.spread, *learner.interval))
         for r in rows:
             learner.learn_one(X[r], y[r], series=shop[r])
     return np.array(found).T
@@ -46,8 +47,8 @@ def test_single_rows_blocks_and_a_file_give_the_same_bits(tmp_path, season):
     whole = learner(series="shop", season=season, interval=0.9)
     said = whole.partial_fit(X, y, shop, day)
     assert whole.seasons == (() if season == 0 else (7,))
-    rows = by_rows(learner(series="shop", season=season), X, y, shop, day)
-    np.testing.assert_array_equal(rows, [said.y_hat, said.spread])
+    rows = by_rows(learner(series="shop", season=season, interval=0.9), X, y, shop, day)
+    np.testing.assert_array_equal(rows, [said.y_hat, said.spread, said.low, said.high])
     cut, parts = 0, []
     resumed = learner(series="shop", season=season, interval=0.9)
     for end in (20, 700, 1500, 1520, 1600):

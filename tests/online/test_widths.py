@@ -86,14 +86,24 @@ def test_plain_widths_stay_where_no_input_tells_the_size_of_errors():
     assert plain[:WARM_UP].all() and plain[WARM_UP:].mean() > 0.5
 
 
-def test_no_end_is_negative_until_a_target_is():
-    X, y, size = noisy(600, seed=3)
+@pytest.mark.parametrize("season", [0, 7])
+@pytest.mark.parametrize(
+    "shops", [{}, {"series": np.arange(600) % 2, "dates": np.arange(600) // 2}]
+)
+def test_no_end_is_negative_until_a_target_is(shops, season):
+    X, _, size = noisy(600, seed=3)
     y = np.random.default_rng(0).poisson(size).astype(float)
-    learner = omkl.learner("auto", inputs=3, interval=LEVEL)
-    said = learner.partial_fit(X, y)
+    series = "shop" if shops else None
+    learner = omkl.learner(
+        "auto", size="small", inputs=3, interval=LEVEL, series=series, season=season
+    )
+    said = learner.partial_fit(X, y, **shops)
+    assert np.nanmin(said.low[:19]) < 0.0
     assert said.low[30:].min() == 0.0 and said.high[30:].min() >= 0.0
-    learner.learn_one(X[0], -1.0)
-    assert learner.predict_interval(X[:200])[:, 0].min() < 0.0
+    of_first = shops["series"][:200:2] if shops else None
+    assert learner.predict_interval(X[:200:2], of_first)[:, 0].min() == 0.0
+    learner.learn_one(X[1], -1.0, 1 if shops else None)  # of the other series
+    assert learner.predict_interval(X[:200:2], of_first)[:, 0].min() < 0.0
 
 
 def test_errors_of_zero_give_no_width_and_no_fault():
