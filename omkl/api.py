@@ -114,26 +114,27 @@ def learner(
         "number kg", "when": "date dayfirst Europe/Berlin", "note": "skip"}``. The first rows decide
         the kind of all other columns.
     target_transform
-        "log" (targets > 0), or the power in (0, 1] of a Box-Cox transform (targets >= 0). The
-        learner learns the transformed targets, for targets that are skewed. A prediction is then
-        near the median of a target, not its mean. Predictions and intervals have the unit of the
-        target. None: no transform.
+        "log" (targets > 0), or the power in (0, 1] of a Box-Cox transform (targets >= 0). Use it
+        for skewed targets. The learner learns the transformed targets, so a prediction estimates
+        the median of a target, not its mean. Predictions and intervals are transformed back to the
+        unit of the target. None: no transform.
     series
-        For "auto": name of the column of the series, such as "shop", in rows by name. For rows by
-        position pass ``series=`` to the methods. All series share one learner, which works in the
-        units of each series: its last target and its usual change.
+        For "auto": name of the column that names the series of a row, such as "shop". For rows by
+        position pass ``series=`` to the methods. All series share one learner. It predicts the
+        difference to the last target of the series, divided by the usual change of the series.
     season
         For "auto": length of a season in rows of a series, such as 7 for days of a week, or several
-        lengths. None: the learner searches for seasons in the first rows, 500 and 1,500 of a
-        single series. 0: no season.
+        lengths. None: the learner searches for seasons after 500 and after 1,500 targets, and with
+        several series up to 12,000 targets. 0: no season.
     series_delay
-        "date": with a column of dates, or ``dates=``, all rows of a date are predicted before one
-        of them is learned. 0: each row is learned before the next is predicted.
+        "date": all rows of a date are predicted before one of them is learned. The dates are a
+        column of the rows, or ``dates=``. 0: each row is learned before the next is predicted.
     max_series
         Largest number of series in memory, >= 1. A further series replaces the series whose last
         row is the oldest. None: no limit.
     params
-        Parameters of the algorithm, as in ``algorithm.NAME=``; missing ones are those of its YAML.
+        Parameters of the algorithm, as in ``algorithm.NAME=``. The defaults are in the YAML file of
+        the algorithm.
 
     Raises
     ------
@@ -145,8 +146,7 @@ def learner(
         seed=seed, scaling=scaling, lags=lags, horizon=horizon,
         interval=interval, interval_rate=interval_rate, features=features, outputs=outputs,
         max_pending=max_pending, target_transform=target_transform, series=series,
-        season=season,
-        series_delay=series_delay, max_series=max_series,
+        season=season, series_delay=series_delay, max_series=max_series,
     )  # fmt: skip
     return OnlineLearner(made, declared=columns)
 
@@ -172,19 +172,20 @@ def panel(
     columns: Mapping[str, str] | None = None,
     **params: Any,
 ) -> Panel:
-    """Return a learner per series of one stream.
+    """Return a panel, which has one learner per series of a stream.
 
     Parameters
     ----------
     algorithm
-        An algorithm whose state is numbers only: "ridge", "ridge_rff", "raker", "rfomkr", ...
+        An algorithm with a state of constant size, without counts or indices: "ridge",
+        "ridge_rff", "raker", "rfomkr", ...
     series
-        Name of the column of the series in rows by name; None: series are a separate argument of
-        the methods.
+        Name of the column that names the series of a row; None: the methods take the series as a
+        separate argument.
     inputs, kernels, D, seed, scaling, lags, horizon, features
         As in ``omkl.learner``, for the learner of each series. All series have the same random
-        features. Other defaults: the last 4 targets of the series are inputs (``lags=4``), and
-        kernels are few (``kernels="gauss5"``, ``D=24``).
+        features. The defaults differ: ``lags=4`` makes the last 4 targets of the series inputs,
+        and ``kernels="gauss5"`` with ``D=24`` keeps the learner of each series small.
     interval, interval_rate
         As in ``omkl.learner``. Intervals learn from the errors of all series, each divided by the
         mean error of its series.
@@ -192,17 +193,17 @@ def panel(
         Largest number of series in memory, >= 1. A further series replaces the series whose last
         row is the oldest. None: no limit, and memory grows with the number of series.
     share_weights
-        Whether all series share the weights of kernels, which then learn from every row.
+        Whether all series share one set of kernel weights, which learns from every row.
     share_scaling
-        Whether inputs are standardised by the rows of all series, and not by the rows of each
-        series. Targets are always standardised by the targets of their series.
+        Whether inputs are standardised by the mean and deviation of all series. If False, each
+        series has its own mean and deviation. Targets are always standardised per series.
     threads
         Number of threads for blocks of rows, at most 8; None: one per core. Results do not depend
         on this number.
     columns
         Declarations of columns, as in ``omkl.learner``.
     params
-        Parameters of the algorithm, as in ``algorithm.NAME=``; missing ones are those of its YAML.
+        Parameters of the algorithm, as in ``omkl.learner``.
 
     Raises
     ------
@@ -230,22 +231,22 @@ def panel(
 def columns(
     frame: pd.DataFrame, target: str | None = None, columns: Mapping[str, str] | None = None
 ) -> pd.DataFrame:
-    """Return how each column of a data frame is encoded, as for a file of the command line.
+    """Return how the columns of a data frame become inputs. The rules are those for files.
 
     Parameters
     ----------
     frame
-        Data frame, whose first rows decide the encodings.
+        Data frame. Its first rows decide the encodings.
     target
-        Column to predict, which is left out of the result.
+        Column to predict. The result does not contain it.
     columns
         Declarations of columns, as in ``omkl.learner``.
 
     Returns
     -------
     pandas.DataFrame
-        One row per column: ``as`` (numbers, categories, hashed, date, left out), the ``inputs``
-        that it becomes, and ``why``.
+        One row per column of ``frame``: the encoding ``as`` (numbers, categories, hashed, date,
+        left out), the resulting ``inputs``, and the reason ``why``.
     """
     import pandas as pd
 
@@ -273,21 +274,22 @@ def open_stream(
     Parameters
     ----------
     dataset
-        A name of ``conf/dataset``, the path of your file, or a mapping like such a YAML.
+        A name of ``conf/dataset``, the path of your file, or a mapping with the content of such a
+        YAML file.
     target
         Column to predict, for your own file.
     task, scaling, order, limit, lags, delay, horizon, seed
-        As ``stream.*`` of a run, with its defaults. ``scaling="none"`` gives unscaled rows, which
-        an ``OnlineLearner`` standardises.
+        The settings ``stream.*`` of a run, with the same defaults. Use ``scaling="none"`` if the
+        rows go to an ``OnlineLearner``, which standardises them itself.
     keys
         Further keys of a data set's YAML: ``inputs``, ``missing``, ``labels``, ...
 
     Raises
     ------
     DataError
-        A ValueError: the data cannot be used, as in a run.
+        The data cannot be used. DataError is a ValueError.
     ValueError
-        There is no such key.
+        A key in ``keys`` does not exist.
     """
     if isinstance(dataset, Mapping):
         described = dict(dataset)
@@ -314,19 +316,21 @@ def open_stream(
 
 
 def run(*what: Any, **settings: Any) -> Results:
-    """Run one job as ``omkl-run`` does, or return its finished run.
+    """Run one job as ``omkl-run`` does, and return its results.
+
+    If the same job has finished before, its results are read from its folder.
 
     Parameters
     ----------
     what
         The name of an algorithm, then a data set: a name of the catalogue, the path of a file, or a
         data frame (pandas, Polars, PyArrow). Both are optional: ``auto`` is the default for your
-        own data. A frame is kept as a Parquet file in the folder ``frames`` of the outputs.
+        own data. A data frame is stored as a Parquet file in the folder ``frames`` of the outputs.
         Settings of the command line may follow as texts: ``"algorithm.eta=0.1"``.
     settings
-        Settings as keywords: ``target="price"``, ``seeds=3``; nested ones as mappings,
-        ``stream={"lags": 2}``, or by their dotted names, ``**{"stream.lags": 2}``. Figures and
-        tracking are off by default.
+        Settings as keywords: ``target="price"``, ``seeds=3``. Nested settings are mappings,
+        ``stream={"lags": 2}``, or have dotted names, ``**{"stream.lags": 2}``. Figures and tracking
+        are off by default.
 
     Returns
     -------
@@ -377,18 +381,19 @@ def load_runs(outputs: str | Path = "outputs", *, long: bool = False, **where: A
     long
         Whether to return one row per run and seed, in place of one per run.
     where
-        Conditions: ``dataset="naval"``, ``algorithm=["raker", "gf"]``, any setting or parameter;
-        nested ones as mappings or by dotted names.
+        Conditions on any setting or parameter: ``dataset="naval"``, ``algorithm=["raker", "gf"]``.
+        Nested settings are mappings or have dotted names.
 
     Returns
     -------
     Runs
-        A ``pandas.DataFrame`` with ``table()`` and ``plot()``; failed runs have an ``error``.
+        A ``pandas.DataFrame`` with the further methods ``table()`` and ``plot()``. The column
+        ``error`` has the message of a failed run.
 
     Raises
     ------
     ValueError
-        There are no runs, none that meets the conditions, or no such setting.
+        The folder has no runs, no run meets the conditions, or a setting does not exist.
     """
     from omkl.notebook import runs  # pandas
 
@@ -398,28 +403,30 @@ def load_runs(outputs: str | Path = "outputs", *, long: bool = False, **where: A
 def sweep(
     algorithms: Any, datasets: Any, *texts: str, n_jobs: int | str | None = 1, **settings: Any
 ) -> Runs:
-    """Run every algorithm on every data set with every value. Finished runs are reused.
+    """Run every algorithm on every data set with every combination of settings.
+
+    Finished runs are not repeated.
 
     Parameters
     ----------
     algorithms, datasets
-        One, or a list of them, as in ``omkl.run``.
+        One algorithm and one data set as in ``omkl.run``, or lists of them.
     texts
         Further settings as on the command line, ``"algorithm.M=5,10"``.
     n_jobs
-        Processes, or the address of a Dask scheduler; None: one per core. A script with more than
-        one process needs ``if __name__ == "__main__":``.
+        Number of processes, or the address of a Dask scheduler; None: one process per core. A
+        script with more than one process needs ``if __name__ == "__main__":``.
     settings
-        As in ``omkl.run``. A list has several values, each a run: ``D=[50, 100]``. A setting that
-        is itself a list goes in another list: ``dataset={"inputs": [["a", "b"]]}``. ``kernels`` may
-        be one list of bandwidths, families or parts, as in ``omkl.run``, or a list of lists or
-        names.
+        As in ``omkl.run``. A list contains several values, each of which makes a run: ``D=[50,
+        100]``. Put a value that is itself a list in another list: ``dataset={"inputs": [["a",
+        "b"]]}``. ``kernels`` may be a single dictionary, such as a list of bandwidths, or a list of
+        names and lists.
 
     Returns
     -------
     Runs
-        A ``pandas.DataFrame`` with one row per run, ``plot()`` and ``table()``. A failed run has
-        its message in the column ``error``, and a warning says so.
+        A ``pandas.DataFrame`` with one row per run, and the further methods ``plot()`` and
+        ``table()``. The column ``error`` has the message of a failed run, and a warning names it.
 
     Raises
     ------

@@ -48,10 +48,10 @@ class _Online(LearnerParameters, base.Estimator):
     seed: int
 
     def __post_init__(self) -> None:
-        self._names: tuple[Hashable, ...] = ()  # of the inputs, in their order
+        self._names: tuple[Hashable, ...] = ()  # sorted names of the inputs
         self._known: frozenset[Hashable] = frozenset()  # the same names
-        self._columns: dict[Hashable, Column] = {}  # encodings of words and dates
-        self._all: itemgetter[Any] | None = None  # reads a row with all of two names or more
+        self._columns: dict[Hashable, Column] = {}  # encodings of inputs that are texts or dates
+        self._all: itemgetter[Any] | None = None  # reads all inputs of a row, if there are two
         self._learner: OnlineLearner | None = None
         self._column = self.settings_of_task.get("series")  # input with the series of a row
         # The last rows, with target and series.
@@ -61,20 +61,20 @@ class _Online(LearnerParameters, base.Estimator):
 
     @property
     def _raw_memory_usage(self) -> int:
-        """Bytes of the pickle: River's own count would include the compiler."""
+        """Bytes of the pickled estimator. River's default would also count the compiler."""
         return len(pickle.dumps(self))
 
     @property
     def new_categories(self) -> dict[str, Counter[str]]:
-        """Rows of the current learner with a category that is not declared, by column."""
+        """By column: each category that is not declared, and the number of rows with it."""
         return {} if self._learner is None else self._learner.new_categories
 
     def _further(self) -> dict[str, Any]:
-        """Return the settings of the learner that only this estimator has."""
+        """Return the settings of ``omkl.learner`` that are specific to this estimator."""
         raise NotImplementedError
 
     def _make(self) -> None:
-        """Make a learner of the known inputs, if any, and learn the last rows again."""
+        """Replace the learner by one for all known inputs, which learns the last rows again."""
         if not self._names:
             return
         words = all(isinstance(name, str) for name in self._names)
@@ -99,7 +99,7 @@ class _Online(LearnerParameters, base.Estimator):
             self._learner.partial_fit(rows, labels, series if self._column else None)
 
     def _meet(self, x: Mapping[Any, Any]) -> bool:
-        """Take the new inputs of x into the known ones, and return whether there are any."""
+        """Add the new inputs of x to the known inputs. Return whether there were new inputs."""
         if x.keys() == self._known:
             return False
         new = [name for name in x if name not in self._known and self._is_known(name, x[name])]
@@ -116,9 +116,10 @@ class _Online(LearnerParameters, base.Estimator):
         return bool(new)
 
     def _is_known(self, name: Hashable, value: Any) -> bool:
-        """Return whether the first value of a new input is not missing.
+        """Return whether a new input becomes known: its value is not missing, and it is not "skip".
 
-        The encoding of a first word or date is kept. Raises ValueError naming an invalid value.
+        If the value is a text or a date, the encoding of the input is stored. Raises ValueError
+        naming an invalid value.
         """
         declared = {text: said for text, said in (self.columns or {}).items() if text == str(name)}
         if is_blank(value) or "skip" in declared.values():
@@ -147,14 +148,14 @@ class _Online(LearnerParameters, base.Estimator):
         return self._learner.predict_one(self._row(x), series)
 
     def _with_series(self, x: Mapping[Any, Any]) -> tuple[Mapping[Any, Any], SeriesName | None]:
-        """Return a row without its series, and the series, None without ``series=``."""
+        """Return a row without its series, and its series; None if there is no ``series=``."""
         if self._column is None:
             return x, None
         (x,), (series,) = with_series([x], self._column, None, "")
         return x, checked(series)
 
     def _learn(self, x: Mapping[Any, Any], label: Any, anew: bool = False) -> None:
-        """Learn a row; ``anew``: its label has a new class or a new output."""
+        """Learn a row. ``anew`` is True if its label has a new class or a new output."""
         kept: dict[str, Any] = {}
         x, series = self._with_series(x)
         if anew or self._learner is None or x.keys() != self._known:
@@ -173,7 +174,7 @@ class _Online(LearnerParameters, base.Estimator):
 
 
 class _MiniBatch:
-    """Methods that learn or predict many rows, for an estimator of single rows."""
+    """Add methods for many rows to an estimator with methods for single rows."""
 
     predict_one: Callable[[dict], Any]
     learn_one: Callable[[dict, Any], None]
@@ -185,7 +186,7 @@ class _MiniBatch:
 
     def predict_many(self, X: pd.DataFrame) -> pd.Series:
         """Return the prediction of ``predict_one`` for each row, as if this row came next."""
-        import pandas as pd  # where somebody has data frames
+        import pandas as pd  # imported here: River works without it
 
         return pd.Series([self.predict_one(x) for x in X.to_dict("records")], index=X.index)
 
@@ -197,7 +198,7 @@ class _Regressor(RegressorParameters, _Online):
         return {"task": "regression"}
 
     def _answer(self, x: Mapping[Any, Any], with_interval: bool) -> float | conf.interval.Interval:
-        """Return the prediction of x, 0.0 before the first row; or its interval."""
+        """Return the prediction of x, or its interval. Before the first row both are 0.0."""
         y_hat = self._predicted(x)
         if with_interval:
             self._require_intervals()
@@ -211,28 +212,29 @@ class _Regressor(RegressorParameters, _Online):
 
 
 def _interval(y_hat: float, low: float, high: float) -> conf.interval.Interval:
-    """Return an interval; both ends are the prediction while low and high are NaN."""
+    """Return River's interval. If the ends are unknown (NaN), both are the prediction."""
     return conf.interval.Interval(*((y_hat, y_hat) if math.isnan(low) else (low, high)))
 
 
 @dataclasses.dataclass(eq=False, repr=False)
 class OnlineMKLRegressor(_MiniBatch, _Regressor, base.MiniBatchRegressor):
-    """Regression with many kernels and adaptive intervals, without scaling or tuning.
+    """Learn a regression with many kernels and adaptive intervals, without scaling or tuning.
 
-    Inputs are known by name, so their order does not matter. A missing input, None or NaN counts as
-    its mean so far. Texts are hashed; dates become hour, weekday, day of the year and days elapsed;
-    the first value of an input decides. A new input makes a new learner of all known inputs, which
-    learns the last 1,000 rows again: everything learned before these rows is forgotten. Memory
-    grows with the number of inputs, not of rows. Use no scaler before the model: it standardises
-    inputs itself, and inputs that are scaled twice are harder to learn from.
+    Inputs are identified by name, so their order does not matter. An input that is missing, None or
+    NaN is replaced by its mean so far. The first value of an input decides its encoding: texts are
+    hashed, and dates become hour, weekday, day of the year and days elapsed. When a new input
+    occurs, a new learner of all known inputs learns the last 1,000 rows again, and everything
+    learned before these rows is forgotten. Memory grows with the number of inputs, not with the
+    number of rows. Use no scaler before the model, because the model standardises inputs itself.
+    Inputs that are scaled twice are harder to learn from.
 
     Before the first row is learned the prediction is 0.0, and River's metrics count it.
 
     Parameters
     ----------
     algorithm, kernels, D, params, scaling, lags, horizon, features, columns
-        As in ``omkl.online.estimator.LearnerParameters``. An algorithm of active learning learns
-        only the targets that it would request.
+        As in ``omkl.online.estimator.LearnerParameters``. An active-learning algorithm ignores
+        the targets that it would not request.
     interval, interval_rate, series, season, series_delay, max_series
         As in ``omkl.online.estimator.RegressorParameters``.
     seed
@@ -257,18 +259,19 @@ class OnlineMKLRegressor(_MiniBatch, _Regressor, base.MiniBatchRegressor):
 
 @dataclasses.dataclass(eq=False, repr=False)
 class MultiTargetMKLRegressor(_Regressor, base.MultiTargetRegressor):
-    """Regression with several targets of a row, by name.
+    """Learn a regression with several targets per row, by name.
 
-    Each target is learned as by its own ``OnlineMKLRegressor``, to the last bit. A target that is
-    None, NaN or missing is skipped. A new target, like a new input, makes a new learner, which
-    learns the last 1,000 rows again.
+    Each target is learned exactly as by a separate ``OnlineMKLRegressor``. A target that is None,
+    NaN or missing is skipped. When a new target or a new input occurs, a new learner learns the
+    last 1,000 rows again.
 
     Before the first row is learned the prediction is {}, and River's metrics do not count it.
 
     Parameters
     ----------
     algorithm, kernels, D, params, scaling, lags, horizon, features, columns
-        As in ``omkl.online.estimator.LearnerParameters``; no algorithm of active learning.
+        As in ``omkl.online.estimator.LearnerParameters``. Active-learning algorithms are not
+        supported.
     interval, interval_rate
         As in ``omkl.online.estimator.RegressorParameters``. ``series`` is for a single target.
     seed
@@ -318,17 +321,17 @@ class MultiTargetMKLRegressor(_Regressor, base.MultiTargetRegressor):
 
 @dataclasses.dataclass(eq=False, repr=False)
 class PanelMKLRegressor(PanelParameters, base.MiniBatchRegressor):
-    """Regression per series of one stream, for devices or shops, with common random features.
+    """Learn a regression per series, such as devices or shops, with ``omkl.panel``.
 
-    ``omkl.panel`` with River's interface. The first row decides the inputs. A new series begins as
-    a learner that has learned no row yet. Use no scaler before the model.
+    The first row decides the inputs. A new series begins with a learner that has learned no row
+    yet. Use no scaler before the model, because the panel standardises inputs itself.
 
     Parameters
     ----------
     algorithm, kernels, D, params, scaling, lags, horizon, features, columns
         As in ``omkl.online.estimator.PanelParameters``.
     series
-        Input that names the learner of a row, a whole number or a text.
+        Name of the input that contains the series of a row, a whole number or a text.
     max_series, share_weights, share_scaling, interval, interval_rate
         As in ``omkl.panel``.
     seed
@@ -350,10 +353,10 @@ class PanelMKLRegressor(PanelParameters, base.MiniBatchRegressor):
     _raw_memory_usage = _Online._raw_memory_usage
 
     def predict_one(self, x: dict, with_interval: bool = False) -> Any:
-        """Return the prediction, or the interval, for x as the next row of its series.
+        """Return the prediction of x, or its interval, as if x came next in its series.
 
-        Nothing is learned. Both ends of an interval are the prediction before the first error of
-        the series.
+        Nothing is learned. Before the first error of the series both ends of an interval are the
+        prediction.
         """
         y_hat = float(self._panel.predict([x])[0])
         if not with_interval:
@@ -378,12 +381,12 @@ class PanelMKLRegressor(PanelParameters, base.MiniBatchRegressor):
 
 @dataclasses.dataclass(eq=False, repr=False)
 class ActiveMKLRegressor(_Regressor, base.Regressor):
-    """Regression that requests some of the targets: algorithms amkl, amkl_aks, amkl_random.
+    """Learn a regression with an algorithm that requests only some of the targets.
 
-    Like ``OnlineMKLRegressor``, with ``asks``: whether the target of the last predicted row is
-    requested. ``learn_one`` ignores a target that was not requested, so River's ``evaluate`` scores
-    the learner correctly. Rows that are not requested need no ``learn_one``: the next call counts
-    them.
+    The algorithms are amkl, amkl_aks and amkl_random. After ``predict_one`` the property ``asks``
+    tells whether the target of this row is requested. ``learn_one`` ignores other targets, so
+    River's ``evaluate`` scores the learner correctly. A row whose target is not requested needs no
+    ``learn_one``: the next call of any method counts the row.
 
     Parameters
     ----------
@@ -407,7 +410,10 @@ class ActiveMKLRegressor(_Regressor, base.Regressor):
         return self._learner is None or self._learner.asks
 
     def predict_one(self, x: dict, with_interval: bool = False) -> Any:
-        """Return the prediction for x, or its interval; skip a previous row without a target."""
+        """Return the prediction for x, or its interval.
+
+        First end the round of the previous row if its target was not requested.
+        """
         self._skip()
         answer = self._answer(x, with_interval)
         self._skipped = None if self.asks else self._row(x)
@@ -429,16 +435,16 @@ class ActiveMKLRegressor(_Regressor, base.Regressor):
 
 @dataclasses.dataclass(eq=False, repr=False)
 class OnlineMKLClassifier(_MiniBatch, _Online, base.MiniBatchClassifier):
-    """Classification with many kernels, without scaling or tuning.
+    """Learn a classification with many kernels, without scaling or tuning.
 
-    Inputs are known by name, so their order does not matter. A missing input, None or NaN counts as
-    its mean so far. Texts are hashed; dates become hour, weekday, day of the year and days elapsed;
-    the first value of an input decides. A new input or class makes a new learner of all known ones,
-    which learns the last 1,000 rows again: everything learned before these rows is forgotten.
-    ``auto`` learns more than two classes together, other algorithms each class against the rest.
+    Inputs are treated as by ``OnlineMKLRegressor``. When a new input or a new class occurs, a new
+    learner of all known inputs and classes learns the last 1,000 rows again, and everything learned
+    before these rows is forgotten. If there are more than two classes, ``auto`` learns all classes
+    with one learner, and other algorithms learn each class against the rest.
 
-    Before the first row is learned the prediction is None, and River's metrics do not count it
-    (``omkl-run`` counts a mistake). While there is only one class, it is the prediction.
+    Before the first row is learned the prediction is None. River's metrics do not count it, and
+    ``omkl-run`` counts it as a mistake. As long as only one class has occurred, the prediction is
+    this class.
 
     Parameters
     ----------
@@ -502,8 +508,8 @@ class OnlineMKLClassifier(_MiniBatch, _Online, base.MiniBatchClassifier):
             raise
 
     def predict_proba_many(self, X: pd.DataFrame) -> pd.DataFrame:
-        """Return the probabilities of the classes, a column each, of each row as the next."""
-        import pandas as pd  # where somebody has data frames
+        """Return the class probabilities of each row, as if it came next; one column per class."""
+        import pandas as pd  # imported here: River works without it
 
         rows = [self.predict_proba_one(x) for x in X.to_dict("records")]
         return pd.DataFrame(rows, index=X.index, columns=self._classes)

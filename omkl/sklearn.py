@@ -43,8 +43,8 @@ from omkl.online.rows import Rows, columns_in, is_frame, of_numbers, with_names
 if TYPE_CHECKING:
     from omkl.online.learner import OnlineLearner
 
-PAST_TARGETS = ("auto", "auto_classifier", "last")  # algorithms that use past targets by themselves
-ROWS = 1000  # rows learned or predicted at once; the number changes no bit
+PAST_TARGETS = ("auto", "auto_classifier", "last")  # algorithms with past targets even if lags=0
+ROWS = 1000  # rows learned or predicted at once; results do not depend on this number
 
 
 class _Online(LearnerParameters, BaseEstimator):
@@ -73,8 +73,8 @@ class _Online(LearnerParameters, BaseEstimator):
     def _rows(self, X: Any, y: Any = "no_validation", reset: bool = False) -> Any:
         """Return rows (n, d), and labels if given, checked by scikit-learn.
 
-        Labels are (n,), or (n, m) of a regression with m outputs. Texts, categories and dates of a
-        data frame become numbers by the recipes of its first rows.
+        Labels are (n,), or (n, m) in a regression with m outputs. Texts, categories and dates of a
+        data frame are encoded as numbers. The first data frame has decided the encodings.
         """
         if reset:
             self._begin(X, y)
@@ -108,7 +108,7 @@ class _Online(LearnerParameters, BaseEstimator):
         return self.settings_of_task.get("series") is not None
 
     def _rows_of_series(self, X: Any, y: Any, reset: bool) -> Any:
-        """Return a data frame X as it is, and targets (n,) if given: the learner reads names."""
+        """Check a data frame X and targets (n,), if given, and return them without encoding."""
         X = with_names(X)
         if not is_frame(X):
             column = self.settings_of_task["series"]
@@ -136,7 +136,8 @@ class _Online(LearnerParameters, BaseEstimator):
 
     def _made(self, X: Any, task: str, **further: Any) -> OnlineLearner:
         """Return a new learner for rows like X (n, d)."""
-        inputs = self._table.inputs if self._table else X.shape[1]  # names show levels
+        # By the names of the inputs the learner finds the codes of categories.
+        inputs = self._table.inputs if self._table else X.shape[1]
         return self.new_learner(
             inputs=None if self._has_series else inputs,
             seed=_seed(self.random_state),
@@ -145,19 +146,19 @@ class _Online(LearnerParameters, BaseEstimator):
         )
 
     def _in_order(self, rounds: np.ndarray, fit: bool) -> np.ndarray:
-        """Return the order in which rows are learned.
+        """Return the rows in the order in which they are learned: as given, or random.
 
-        Rows to predict may be far from the last learned row, so the latest targets can mislead a
-        learner with past targets. In a random order past targets carry no information, and the
+        Rows to predict need not follow the last learned row. The latest targets would then mislead
+        a learner that reads past targets. In random order past targets carry no information, so the
         learner gives them no weight.
         """
         if self.past_targets not in (True, False, "auto"):
             raise ValueError(f"past_targets={self.past_targets!r} is none of True, False, 'auto'")
-        keep = self.past_targets
-        if keep == "auto":
-            own = self.lags > 0 or self._has_series or self.algorithm not in PAST_TARGETS
-            keep = not fit or own
-        if keep:
+        as_given = self.past_targets
+        if as_given == "auto":
+            needs_order = self.lags > 0 or self._has_series or self.algorithm not in PAST_TARGETS
+            as_given = not fit or needs_order
+        if as_given:
             return rounds
         return rounds[np.random.default_rng(self.learner_.settings.seed).permutation(len(rounds))]
 
@@ -170,8 +171,8 @@ class _Online(LearnerParameters, BaseEstimator):
         for part in gen_batches(len(rounds), ROWS):
             self.learner_.partial_fit(X[rounds[part]], y[rounds[part]])
 
-    def _predicted(self, X: Any) -> Iterator[np.ndarray]:
-        """Yield the predictions of the rows, block by block."""
+    def _blocks(self, X: Any) -> Iterator[Any]:
+        """Return the checked rows X in blocks; rows of series are one block."""
         check_is_fitted(self, "learner_")
         X = self._rows(X)
         if self._has_series:
@@ -207,15 +208,15 @@ class _Online(LearnerParameters, BaseEstimator):
 
 @dataclasses.dataclass(eq=False, repr=False)
 class OnlineMKLRegressor(RegressorMixin, RegressorParameters, _Online):
-    """Regression that learns row by row, with many kernels and adaptive intervals.
+    """Learn a regression row by row, with many kernels and adaptive intervals.
 
-    ``fit`` starts from nothing and reads the rows once. ``partial_fit`` continues with rows in
-    order. Inputs and targets need no scaling; an input may be NaN and counts as its mean. Texts,
-    categories and dates of a data frame become numbers as in a file (``omkl.columns``). After
-    ``partial_fit`` predictions are for the next row: a learner with past targets (``auto``, or
-    ``lags``) assumes that the row follows the last learned one.
+    ``fit`` forgets earlier rows and reads the new rows once. ``partial_fit`` continues with further
+    rows in order. Inputs and targets need no scaling. A missing input, NaN, is replaced by the mean
+    of its column so far. Texts, categories and dates of a data frame become numbers as in a file
+    (``omkl.columns``). After ``partial_fit`` a learner with past targets (``auto``, or ``lags``)
+    assumes that the row to predict follows the last learned row.
 
-    Targets y (n, m) are m outputs. Each output equals a separate estimator, to the last bit. An
+    Targets y (n, m) are m outputs. Each output is learned exactly as by a separate estimator. An
     algorithm that requests targets has one output.
 
     Parameters
@@ -232,17 +233,19 @@ class OnlineMKLRegressor(RegressorMixin, RegressorParameters, _Online):
         Whether predictions may use the latest targets. True: rows are learned in order, as by
         ``omkl-run``, and predictions use the latest targets. False: rows are learned in random
         order, in which past targets carry no information. "auto": in order in ``partial_fit``, and
-        in random order in ``fit``, whose rows to predict may be far from the learned rows; always
-        in order with ``series`` or ``lags``, or with an algorithm without past targets.
+        in random order in ``fit``, after which the row to predict need not follow the last learned
+        row. With ``series`` or ``lags``, or an algorithm without past targets, "auto" always learns
+        in order.
 
     Attributes
     ----------
     learner_
-        The ``OnlineLearner`` that has learned.
+        The trained ``OnlineLearner``.
     weight_
-        The sum of all weights so far.
+        The sum of all sample weights so far.
     new_categories_
-        Rows of ``partial_fit`` with each category that the first rows do not have, by column.
+        For each column, the categories that did not occur in the first rows, with the number of
+        later rows that had them.
     n_features_in_, feature_names_in_
         As in all of scikit-learn.
     """
@@ -261,12 +264,12 @@ class OnlineMKLRegressor(RegressorMixin, RegressorParameters, _Online):
         Parameters
         ----------
         X, y
-            Rows (n, d), and targets (n,), or (n, m) of m outputs, as many as in later
-            ``partial_fit``.
+            Rows (n, d), and targets (n,), or (n, m) for m outputs. A later ``partial_fit`` takes
+            the same number of outputs.
         sample_weight
-            (n,) numbers >= 0. A row of weight w is learned floor(W + w) - floor(W) times, W being
-            the sum of the weights before it: whole numbers are numbers of copies. Weights that sum
-            to 1 learn one row: scale them to a mean of 1.
+            (n,) numbers >= 0. A row of weight w is learned floor(W + w) - floor(W) times, where W
+            is the sum of the weights before this row. A whole number w therefore means w copies.
+            Scale weights to a mean of 1: weights that sum to 1 would learn a single row.
 
         Raises
         ------
@@ -297,32 +300,33 @@ class OnlineMKLRegressor(RegressorMixin, RegressorParameters, _Online):
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return the prediction (n,) of each row of X (n, d), as if this row came next.
 
-        Nothing is learned. With ``return_std`` also return the expected standard deviation (n,) of
-        the errors, NaN if unknown. Raises ValueError if ``return_std`` is True and the algorithm
-        has no standard deviation. With m outputs all results are (n, m).
+        Nothing is learned. If ``return_std`` is True, return a pair: the predictions, and the
+        expected standard deviations (n,) of their errors, NaN if unknown. Raises ValueError if
+        ``return_std`` is True and the algorithm has no standard deviation. With m outputs all
+        results are (n, m).
         """
         if not return_std:
-            return np.concatenate([self.learner_.predict(rows) for rows in self._predicted(X)])
-        blocks = [self.learner_.predict(rows, return_std=True) for rows in self._predicted(X)]
+            return np.concatenate([self.learner_.predict(rows) for rows in self._blocks(X)])
+        blocks = [self.learner_.predict(rows, return_std=True) for rows in self._blocks(X)]
         return tuple(np.concatenate(arrays) for arrays in zip(*blocks, strict=True))
 
     def predict_interval(self, X: Any) -> np.ndarray:
         """Return the ends (n, 2) of the interval of each row of X (n, d), as if it came next.
 
         Nothing is learned. With m outputs the result is (n, m, 2). Intervals learn from the errors
-        of the predictions in ``fit`` and ``partial_fit``, and adapt so that the share ``interval``
-        of targets lies inside. The ends are NaN before the first error, and as long as the standard
-        deviation of the learner is unknown.
+        of the predictions in ``fit`` and ``partial_fit``. They adapt so that the share ``interval``
+        of the targets lies inside. The ends are NaN before the first error, and as long as the
+        standard deviation of the learner is unknown.
         """
-        return np.concatenate([self.learner_.predict_interval(r) for r in self._predicted(X)])
+        return np.concatenate([self.learner_.predict_interval(r) for r in self._blocks(X)])
 
 
 @dataclasses.dataclass(eq=False, repr=False)
 class PanelMKLRegressor(RegressorMixin, PanelParameters, BaseEstimator):
-    """Regression per series, for devices or shops, with common random features (``omkl.panel``).
+    """Learn a regression per series, such as devices or shops, with ``omkl.panel``.
 
-    Series are a column ``series`` of a data frame X, or are given separately as ``series``,
-    which scikit-learn's metadata routing passes on.
+    The series of a row is in the column ``series`` of a data frame X. Otherwise it is the separate
+    argument ``series`` of the methods, which scikit-learn's metadata routing passes on.
 
     Parameters
     ----------
@@ -338,7 +342,7 @@ class PanelMKLRegressor(RegressorMixin, PanelParameters, BaseEstimator):
     Attributes
     ----------
     panel_
-        The ``Panel`` that has learned.
+        The trained ``Panel``.
     """
 
     random_state: int | np.random.RandomState | None = 0
@@ -382,7 +386,7 @@ class PanelMKLRegressor(RegressorMixin, PanelParameters, BaseEstimator):
 
 
 def _seed(random_state: Any) -> int:
-    """Return a seed, drawn if ``random_state`` is not a number."""
+    """Return ``random_state`` if it is a whole number; otherwise draw a seed from it."""
     if isinstance(random_state, int | np.integer):
         return int(random_state)
     return int(check_random_state(random_state).randint(2**31))
@@ -397,12 +401,13 @@ def _has_probabilities(model: _Online) -> bool:
 
 @dataclasses.dataclass(eq=False, repr=False)
 class OnlineMKLClassifier(ClassifierMixin, _Online):
-    """Classification that learns row by row, with many kernels.
+    """Learn a classification row by row, with many kernels.
 
-    ``fit`` starts anew and goes once over the rows. ``partial_fit`` continues with rows in order.
-    Inputs need no scaling; an input may be NaN and counts as its mean. Words, categories and dates
-    of a data frame become numbers as in a file (``omkl.columns``). ``auto`` learns more than two
-    classes together, other algorithms each class against the rest.
+    ``fit`` forgets earlier rows and reads the new rows once. ``partial_fit`` continues with further
+    rows in order. Inputs need no scaling. A missing input, NaN, is replaced by the mean of its
+    column so far. Texts, categories and dates of a data frame become numbers as in a file
+    (``omkl.columns``). If there are more than two classes, ``auto`` learns all classes with one
+    learner, and other algorithms learn each class against the rest.
 
     Parameters
     ----------
@@ -416,11 +421,11 @@ class OnlineMKLClassifier(ClassifierMixin, _Online):
     Attributes
     ----------
     classes_
-        (K,) in order; of two classes the second is +1 for the learner.
+        (K,) sorted classes. The learner codes two classes as -1 and +1, in this order.
     learner_
-        The ``OnlineLearner`` that has learned; its classes are indices of ``classes_``.
+        The trained ``OnlineLearner``; its classes are indices of ``classes_``.
     weight_
-        The sum of all weights so far.
+        The sum of all sample weights so far.
     n_features_in_, feature_names_in_
         As in all of scikit-learn.
     """
@@ -453,7 +458,7 @@ class OnlineMKLClassifier(ClassifierMixin, _Online):
         X, y, sample_weight
             As in ``fit``.
         classes
-            All classes. The first call needs them, because some may occur later.
+            All classes. Required in the first call, because some classes may first occur later.
         """
         fresh = not hasattr(self, "learner_")
         if fresh and classes is None:
@@ -482,7 +487,7 @@ class OnlineMKLClassifier(ClassifierMixin, _Online):
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the class (n,) of each row of X (n, d), as if it came next. Nothing is learned."""
-        codes = [self.learner_.predict(rows) for rows in self._predicted(X)]
+        codes = [self.learner_.predict(rows) for rows in self._blocks(X)]
         return self.classes_[np.concatenate(codes)]
 
     @available_if(_has_probabilities)
@@ -491,4 +496,4 @@ class OnlineMKLClassifier(ClassifierMixin, _Online):
 
         The method exists only if the algorithm has probabilities.
         """
-        return np.concatenate([self.learner_.predict_proba(rows) for rows in self._predicted(X)])
+        return np.concatenate([self.learner_.predict_proba(rows) for rows in self._blocks(X)])

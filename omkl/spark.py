@@ -1,8 +1,9 @@
-"""Learners of series as a stateful operator of Spark Structured Streaming (extra ``spark``).
+"""Learn many series in Spark Structured Streaming with a stateful operator (extra ``spark``).
 
-Series are divided into buckets. Spark keeps the learner of a bucket in its state store, and gives
-all rows of the bucket in a micro-batch to one call of Python. A call per series would cost more
-than learning its rows. Every process draws the same random features from the seed.
+The series are divided into buckets by their hash, and each bucket has one learner. Spark stores
+the learner in its state store, and calls Python once per bucket and micro-batch. One call per
+series would take more time than learning its rows. Every process draws the same random features
+from the seed.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ BUCKET, MADE_WITH = "omkl_bucket", "made_with"
 def partial_fit(
     rows: DataFrame, learner: Panel | OnlineLearner, *, target: str, order: str, n_buckets: int = 16
 ) -> DataFrame:
-    """Predict and learn each row of a streaming data frame, as ``learner.partial_fit``.
+    """Predict and learn each row of a streaming data frame, as ``learner.partial_fit`` does.
 
-    A panel predicts as in one process, to the last bit, if both read the rows of a series in the
-    same order. ``auto`` learns the series of each bucket together, and as in one process if
-    ``n_buckets`` is 1. The column ``order`` sorts the rows of a micro-batch. Rows of a later
-    micro-batch come later, whatever their ``order``.
+    The column ``order`` sorts the rows of a micro-batch. Rows of a later micro-batch are learned
+    later, whatever their ``order``. The predictions of a panel equal exactly those of a panel in
+    one process that reads the rows of each series in the same order. ``auto`` has one learner per
+    bucket, so its predictions equal those of one process only if ``n_buckets`` is 1.
 
     Parameters
     ----------
@@ -52,19 +53,20 @@ def partial_fit(
     target
         Column of targets; a row with null is predicted and not learned.
     order
-        Column of numbers or times, different in all rows of a series in a micro-batch. ``auto``
-        predicts all rows of a bucket with the same ``order`` before it learns one of them, unless
-        ``series_delay`` is 0.
+        Column of numbers or times. Two rows of a series in one micro-batch must not have the same
+        value. ``auto`` predicts all rows of a bucket with the same ``order`` before it learns one
+        of them, unless ``series_delay`` is 0.
     n_buckets
-        Number of learners in the state store, >= 1 and fixed for a checkpoint. Spark calls Python
-        once per bucket and micro-batch, and stores each called bucket as a whole. Use at least
-        twice the number of cores, and more if the state of a bucket exceeds about 20 MB.
+        Number of buckets, >= 1, the same as long as a checkpoint is used. Spark rewrites the whole
+        state of each bucket that has rows in a micro-batch. Use at least twice the number of cores,
+        and more buckets if the state of a bucket exceeds about 20 MB.
 
     Returns
     -------
     DataFrame
-        Streaming, with series, ``order`` and ``y_hat`` of each row, once each. Its query needs a
-        checkpoint, the output mode "append", and ``omkl`` in Python on every machine.
+        Streaming data frame with the series, ``order`` and prediction ``y_hat`` of each row. Every
+        row occurs once. Its query needs a checkpoint, the output mode "append", and ``omkl`` in the
+        Python of every machine.
 
     Raises
     ------
@@ -93,7 +95,10 @@ def partial_fit(
 def _checked(
     rows: DataFrame, learner: Panel | OnlineLearner, target: str, order: str
 ) -> tuple[str, tuple[str, ...]]:
-    """Return the column of series and the columns of inputs. Raises ValueError for a misfit."""
+    """Return the column of series and the columns of inputs.
+
+    Raises ValueError if the learner or the types of the columns cannot be used.
+    """
     settings = learner.settings
     inputs, series = settings.inputs, settings.series
     shares, max_series = False, settings.max_series
@@ -164,13 +169,16 @@ def learner_of_bucket(
 
 @functools.lru_cache(maxsize=4)
 def _empty_learner(made: bytes) -> Any:
-    """Return a new learner, once per process: it draws features and loads compiled code."""
+    """Return a new learner.
+
+    The result is cached, because drawing features and loading compiled code take long.
+    """
     kind, settings, _ = pickle.loads(made)
     return kind(settings, threads=1)
 
 
 def _made_with(made: bytes) -> np.ndarray:
-    """Return settings and number of buckets as bytes of JSON."""
+    """Return the settings and the number of buckets as JSON text, an array of bytes."""
     kind, settings, n_buckets = pickle.loads(made)
     text = json.dumps([kind.__name__, dataclasses.asdict(settings), n_buckets])
     return np.frombuffer(text.encode(), dtype=np.uint8)
@@ -184,7 +192,7 @@ def _state_of(learner: Panel | OnlineLearner, made: bytes) -> bytes:
 
 
 def _restore(learner: Panel | OnlineLearner, state: bytes, made: bytes) -> None:
-    """Restore a state into a new learner. Raises ValueError if its settings are others."""
+    """Restore a state into a new learner. Raises ValueError if the state has other settings."""
     with np.load(io.BytesIO(state), allow_pickle=False) as file:
         arrays = dict(file.items())
     if not np.array_equal(arrays.pop(MADE_WITH), _made_with(made)):

@@ -23,19 +23,20 @@ class LearnerParameters:
     Parameters
     ----------
     algorithm
-        Name of the algorithm, as in ``omkl-run algorithm=``; "auto" has no parameters to tune.
+        Name of the algorithm, as in ``omkl-run algorithm=``. "auto" needs no tuning.
     kernels
         Name of a dictionary in ``conf/kernels``, a mapping with the content of such a file, or a
-        list of bandwidths, names of families and parts.
+        list, as in ``omkl.learner``.
     D
         Random features per kernel, >= 1; 50 by default.
     params
-        Parameters of the algorithm by name, ``{"eta": 0.1}``; missing ones have their defaults.
+        Parameters of the algorithm by name, ``{"eta": 0.1}``. The other parameters have the
+        defaults of the algorithm's YAML file.
     scaling
         "columns": inputs, and the targets of a regression, are standardised online.
         "none": they are unchanged, and no input may be missing.
     lags
-        Number of past targets used as inputs, >= 0. A classification needs two classes for it.
+        Number of past targets used as inputs, >= 0. With more than two classes it must be 0.
     horizon
         Number of rows T, for parameters that contain T; None: unknown.
     features
@@ -56,11 +57,11 @@ class LearnerParameters:
 
     @property
     def settings_of_task(self) -> dict[str, Any]:
-        """Settings of the learner that not every estimator has, by name."""
+        """Settings of ``omkl.learner`` that only a regression has, by name."""
         return {}
 
     def algorithm_for(self, task: str) -> Algorithm:
-        """Return the algorithm of a task. ``auto`` is ``auto_classifier`` in a classification."""
+        """Return the algorithm for a task. In a classification ``auto`` is ``auto_classifier``."""
         is_auto = self.algorithm == "auto" and task == "classification"
         return algorithms.load("auto_classifier" if is_auto else self.algorithm)
 
@@ -70,9 +71,9 @@ class LearnerParameters:
         Parameters
         ----------
         columns
-            Encodings of columns that are not numbers.
+            Encodings of the columns of a data frame; () if all columns are numbers.
         further
-            Settings that are no parameters of every estimator, as in ``omkl.learner``.
+            Further settings of ``omkl.learner``, such as ``inputs`` and ``seed``.
 
         Raises
         ------
@@ -80,17 +81,10 @@ class LearnerParameters:
             A parameter is invalid. The message names the parameter.
         """
         read = settings.read(
-            self.algorithm,
-            kernels=self.kernels,
-            params=self.params or {},
-            D=self.D,
-            features=self.features,
-            scaling=self.scaling,
-            lags=self.lags,
-            horizon=self.horizon,
-            **self.settings_of_task,
-            **further,
-        )
+            self.algorithm, kernels=self.kernels, params=self.params or {}, D=self.D,
+            features=self.features, scaling=self.scaling, lags=self.lags, horizon=self.horizon,
+            **self.settings_of_task, **further,
+        )  # fmt: skip
         has_series = read.series is not None and not columns
         return OnlineLearner(read, columns, declared=self.columns if has_series else None)
 
@@ -100,7 +94,7 @@ OF_REGRESSION = ("interval", "interval_rate", "series", "season", "series_delay"
 
 @dataclasses.dataclass(eq=False, repr=False)
 class RegressorParameters(LearnerParameters):
-    """Parameters of a regression, with intervals and with series.
+    """Parameters of an estimator for regression.
 
     Parameters
     ----------
@@ -109,7 +103,7 @@ class RegressorParameters(LearnerParameters):
     interval_rate
         Rate at which intervals adapt, in (0, 1]; None: a mixture of several rates.
     series, season, series_delay, max_series
-        As in ``omkl.learner``. ``series`` names a column, so rows are data frames or dictionaries.
+        As in ``omkl.learner``. ``series`` names a column, so rows must have names.
     """
 
     interval: float | None = 0.9
@@ -126,15 +120,14 @@ class RegressorParameters(LearnerParameters):
 
 @dataclasses.dataclass(eq=False, repr=False)
 class PanelParameters(LearnerParameters):
-    """Parameters of a panel, which has one learner per series.
-
-    The algorithm must be one that ``omkl.panel`` supports. The defaults are those of
-    ``omkl.panel``: a ridge on the inputs and the last 4 targets of the series.
+    """Parameters of an estimator that wraps an ``omkl.panel``, one learner per series.
 
     Parameters
     ----------
-    max_series, share_weights, share_scaling, interval, interval_rate
-        As in ``omkl.panel``.
+    algorithm, kernels, D, lags, interval, interval_rate
+        As in ``omkl.panel``, with the same defaults.
+    series, max_series, share_weights, share_scaling
+        As in ``omkl.panel``, with the same defaults.
     """
 
     algorithm: str = PANEL["algorithm"]
@@ -149,7 +142,7 @@ class PanelParameters(LearnerParameters):
     interval_rate: float | None = None
 
     def new_panel(self, seed: int) -> Panel:
-        """Return a new panel. Raises ValueError naming an invalid parameter."""
+        """Return a panel that has learned no row yet. Raises ValueError for a wrong parameter."""
         made = self.new_learner(
             seed=seed, task="regression",
             interval=self.interval, interval_rate=self.interval_rate,

@@ -1,7 +1,7 @@
-"""Intervals around predictions of one target.
+"""Compute intervals around the predictions of one target.
 
-``AdaptiveIntervals`` have the same width for all rows, ``RowWidths`` a width that depends on the
-row.
+The plain intervals of ``AdaptiveIntervals`` have the same width for all rows. The width of
+``RowWidths`` is learned, and depends on the row.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ class IntervalState(NamedTuple):
 
 
 class AdaptiveIntervals:
-    """Intervals (``omkl.core.conformal``) around the predictions of one learner.
+    """Intervals of one width around the predictions of one learner (``omkl.core.conformal``).
 
-    Scores are absolute errors, even if the learner predicts standard deviations. Division by the
-    standard deviation makes the intervals 4 % worse for ``auto`` on real streams and 1 % better for
-    IE-GP (docs/intervals.md).
+    The width follows a quantile of the absolute errors. Errors are not divided by the standard
+    deviation, even if the learner predicts one. Division would make the intervals 4 % worse for
+    ``auto`` on real streams and 1 % better for IE-GP (docs/intervals.md).
 
     Parameters
     ----------
     settings
         Level and rate.
     late
-        Whether to learn from the second target on. With online scaling the first error has no unit.
+        Whether to ignore the first error, which has no unit if targets are scaled online.
     """
 
     def __init__(self, settings: IntervalSettings, late: bool) -> None:
@@ -55,7 +55,7 @@ class AdaptiveIntervals:
         self.restart()
 
     def restart(self) -> None:
-        """Forget all targets."""
+        """Forget all errors."""
         self._conformal = Conformal(self._settings.level, rates_of(self._settings))
         self._n_known = 0
 
@@ -93,7 +93,8 @@ class AdaptiveIntervals:
         block
             Rows of one target.
         units
-            Units of the rows, in which errors are measured; None: the unit of the target.
+            Units of the rows. Errors are divided by the scale of the row's series; None: they are
+            not divided.
         """
         y, half = block.y, np.empty(len(block.y))
         if units is not None:
@@ -108,14 +109,14 @@ class AdaptiveIntervals:
         return half if units is None else units.width(half)
 
     def follow_one(self, y_hat: float, scored: bool, y: float, far: bool) -> None:
-        """Learn one round. The result equals that of ``follow`` to the last bit.
+        """Learn the error of one prediction. The state then equals that after ``follow``.
 
         Parameters
         ----------
         y_hat, y
             Prediction and target, NaN if missing.
         scored
-            Whether the round counts. If False only a known target is counted.
+            Whether the error is learned. If False, only the number of known targets changes.
         far
             Whether the row has an input far outside its usual range.
         """
@@ -126,7 +127,7 @@ class AdaptiveIntervals:
 
     @property
     def scores_next(self) -> bool:
-        """True if the error of the next prediction will be learned."""
+        """True if the error of the next prediction is learned when its target arrives."""
         return self._n_known >= self._late
 
     def half_width(self, far: bool) -> float:
@@ -142,7 +143,7 @@ class AdaptiveIntervals:
         return snapshot.copies(self._state)
 
     def restore(self, kept: Mapping[str, np.ndarray]) -> None:
-        """Restore the state of ``arrays`` of the same rates."""
+        """Restore the result of ``arrays`` of intervals with the same settings."""
         snapshot.require_fit(self._state, kept)
         self._n_known = int(kept["n_known"][0])
         self._conformal.restore(below("conformal.", kept))
@@ -157,15 +158,15 @@ class AdaptiveIntervals:
 N_GROUPS = 4  # groups of rows by their expected error, each with its own scores
 WARM_UP = 200  # errors before learned widths may be used
 FADING = 1.0 - 1.0 / 1000.0  # fading of interval scores per row
-OFFSET = 0.001  # mean errors that are added to an error, so that its logarithm is finite
-RANGE = (-7.0, 4.0)  # logarithms of the least and largest expected error, in mean errors
+OFFSET = 0.001  # times the mean error; added to an error so that its logarithm is finite
+RANGE = (-7.0, 4.0)  # logarithms of the least and largest quotient of expected and mean error
 
 
 class Width(NamedTuple):
-    """Numbers of a predicted row that ``RowWidths`` needs when its target arrives.
+    """Numbers that ``RowWidths`` stores with a prediction until its target arrives.
 
-    numbers   (2,) output of the learner of widths, and half-width of the plain interval
-    context   (p,) context of this learner at the prediction, see ``Learner.context``
+    numbers   (2,) expected logarithm of the absolute error, and half-width of the plain interval
+    context   (p,) ``Learner.context`` of the learner of widths at the prediction
     """
 
     numbers: np.ndarray
@@ -173,7 +174,7 @@ class Width(NamedTuple):
 
 
 class Ends(NamedTuple):
-    """Ends of an interval and expected standard deviation of the error, numbers or (n,) each."""
+    """Ends of intervals and expected standard deviations of errors: numbers, or (n,) each."""
 
     low: Any
     high: Any
@@ -225,9 +226,9 @@ class WidthState(NamedTuple):
 
     n          (1,) number of errors so far
     error      (1,) running mean of absolute errors, over about 1,000 rows
-    scores     (2,) fading sums of the interval scores of plain and learned widths
-    n_squares, squares   (N_GROUPS,) per group: number and running mean of squared errors, each
-               divided by the expected error of its row
+    scores     (2,) fading sums of the interval scores of the plain and the learned intervals
+    n_squares, squares   (N_GROUPS,) number and running mean, for each group of rows, of the squares
+               of error / expected error
     outputs    (WINDOW,) last outputs of the learner, in order of arrival; NaN for empty entries
     """
 
@@ -242,14 +243,14 @@ class WidthState(NamedTuple):
 class RowWidths:
     """Intervals whose width depends on the row.
 
-    A learner predicts the logarithm of the absolute error of a row. Errors are divided by this
-    expected error, and two conformal intervals follow the quotients: one for targets below the
-    prediction and one for targets above. Rows are divided into four groups by the rank of their
-    expected error among the last 1,000 rows. Each group has its own conformal scores, which correct
-    the learner if it underestimates large errors.
+    A learner predicts the logarithm of the absolute error of a row, which gives the expected error.
+    Each error is divided by the expected error of its row. Two conformal intervals follow these
+    quotients: one for targets below the prediction and one for targets above. Rows are divided into
+    four groups by the rank of their expected error among the last 1,000 rows. Each group has its
+    own pair of conformal intervals. These correct the learner if it underestimates large errors.
 
-    The learned widths are used as long as the fading sum of their interval scores is less than the
-    sum of the plain intervals of one width.
+    The learned interval is used as long as the fading sum of its interval scores is less than that
+    of the plain interval.
 
     Parameters
     ----------
@@ -271,7 +272,7 @@ class RowWidths:
 
     @property
     def is_used(self) -> bool:
-        """True if the width of the next interval is learned, and not the plain width."""
+        """True if the next interval has learned widths. If False, it is the plain interval."""
         return self._n >= WARM_UP and self._scores[1] < self._scores[0]
 
     def predict_one(
@@ -351,8 +352,7 @@ class RowWidths:
     ) -> Ends:
         """Return the intervals of n predictions, each computed before its target is learned.
 
-        The numbers are equal, to the last bit, to those of ``predict_one`` and ``learn_one`` row by
-        row.
+        The results equal, to the last bit, those of ``predict_one`` and ``learn_one`` for each row.
 
         Parameters
         ----------
@@ -405,9 +405,10 @@ class RowWidths:
         return self._ends(y_hat, half, sides, spread, scale, group)
 
     def _scale(self, output: float, mean: float) -> tuple[float, int]:
-        """Return the expected error for an output of the learner, and the group of the row.
+        """Return the expected error of a row, and the index of its group.
 
-        The expected error is NaN if no output is known.
+        ``output`` is the expected logarithm of the absolute error, and ``mean`` the mean absolute
+        error so far. The expected error is NaN if ``output`` is NaN or ``mean`` is 0.
         """
         if not mean > 0.0 or math.isnan(output):
             return math.nan, 0
@@ -417,7 +418,7 @@ class RowWidths:
         return math.exp(min(max(output, centre + RANGE[0]), centre + RANGE[1])), group
 
     def _rank(self, output: float) -> None:
-        """Add an output of the learner to the window by which rows are grouped."""
+        """Add an output of the learner to the last 1,000 outputs, by which rows are grouped."""
         if math.isnan(output):
             return
         if len(self._outputs) == WINDOW:
@@ -434,9 +435,10 @@ class RowWidths:
         scale: float,
         group: int,
     ) -> Ends:
-        """Return the interval around y_hat, with the learned widths ``sides`` if they are used.
+        """Return the interval around y_hat.
 
-        Otherwise ``half`` is the width on both sides.
+        If learned widths are used, ``sides`` are the widths below and above y_hat. Otherwise both
+        widths are ``half``.
         """
         below = above = half
         if self.is_used and not math.isnan(sum(sides)):
@@ -447,7 +449,7 @@ class RowWidths:
     def _count(
         self, error: float, half: float, below: float, above: float, scale: float, group: int
     ) -> None:
-        """Learn from an error, and add the scores of the plain and the learned interval."""
+        """Count an error, and add the interval scores of the plain and the learned interval."""
         self._n += 1
         if math.isnan(scale):
             return
@@ -470,7 +472,7 @@ class RowWidths:
         return found | snapshot.copies(self._state)
 
     def restore(self, kept: Mapping[str, np.ndarray]) -> None:
-        """Restore the state of ``arrays`` of the same settings."""
+        """Restore the result of ``arrays`` of an object with the same settings."""
         snapshot.restore(self._learner, below("learner.", kept))
         for group, pair in enumerate(self._sides):
             for side, one in enumerate(pair):
@@ -500,16 +502,19 @@ class RowWidths:
 
 
 def _logarithm(size: float, mean: float) -> float:
-    """Return the logarithm of an absolute error, the target of the learner.
+    """Return the logarithm of an absolute error ``size``, the target of the learner of widths.
 
-    Return NaN if all errors so far are 0.
+    ``mean`` is the mean absolute error so far. Return NaN if both are 0.
     """
     total = size + OFFSET * mean
     return math.log(total) if total > 0.0 else math.nan
 
 
 def _mean(mean: float, number: float, n: int) -> float:
-    """Return the running mean over about 1,000 numbers after ``number``, the n + 1-th one."""
+    """Return the running mean over about 1,000 numbers.
+
+    ``mean`` is the mean of the n numbers before ``number``.
+    """
     return mean + (number - mean) / min(n + 1, WINDOW)
 
 

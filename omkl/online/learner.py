@@ -1,9 +1,9 @@
-"""Online learner for raw rows: encode and scale them, then call ``core.Learner``.
+"""Learn raw rows online: encode and scale them, then call ``core.Learner``.
 
-An input is standardised by the values of its column up to this row. A target is standardised by
-the targets that were known when its row was predicted. Users call ``partial_fit``, ``predict_one``
-and ``learn_one`` with raw rows. A run calls ``learn_rows`` with rows that its stream has scaled
-once for all seeds.
+An input is standardised by the values of its column up to and including its row. A target is
+standardised by the targets that were known when its row was predicted. Users call ``partial_fit``,
+``predict_one`` and ``learn_one`` with raw rows. A run calls ``learn_rows`` with scaled rows, which
+its stream scales once for all seeds.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ SERIES_CURE = (
 )
 LARGEST = 1e150  # largest input that is scaled: its square is finite
 REPLAYED = 1000  # last rows, which are learned again after a new class
-LEARNED = "recent.learned"  # their array in a file: inputs, and the place of the class
-LEAST_WEIGHT = 0.001  # of the experts that ``experts`` lists
+LEARNED = "recent.learned"  # name of their array in a file: inputs, and the index of the class
+LEAST_WEIGHT = 0.001  # ``experts`` lists the experts with a larger weight
 
 
 class OnlineLearner:
@@ -97,29 +97,31 @@ class OnlineLearner:
     right after its prediction, or later and in any order.
 
     A row x is an array or a list (d,), or a mapping by name if inputs have names. Rows X are an
-    array (n, d), a list of rows, or a data frame. An unknown input is NaN or None, or missing in a
-    mapping, and counts as the mean of its column so far. Unknown names are ignored with one
-    warning. Texts, categories and dates in rows by name become numbers as in a file
-    (``omkl.columns``). The first rows decide the encoding, and without ``inputs`` also the inputs.
+    array (n, d), a list of rows, or a data frame. An input that is NaN, None or absent from a
+    mapping is replaced by the mean of its column so far. Names that are not inputs are ignored with
+    one warning. Texts, categories and dates in rows by name become numbers as in a file
+    (``omkl.columns``). The first rows decide the encoding. If ``inputs`` is not given, they also
+    decide which columns are inputs.
 
     Attributes
     ----------
     settings    settings of the learner
     inputs      names (d,) of the inputs; () before the first row
-    columns     how each column becomes inputs (``omkl.datasets.columns.Column``); () if all columns
-                are numbers. ``left_out`` names the columns that are not inputs
+    columns     encoding of each column as inputs (``omkl.datasets.columns.Column``); () if all
+                columns are numbers
+    left_out    names of the columns that are not inputs
     classes     classes of a classification, () for a regression. A target of a new class adds the
-                class, with a warning. A new learner of all classes then learns the last 1,000 rows
-                again. Earlier rows and predictions that await their targets are forgotten
+                class, with a warning: a new learner of all classes learns the last 1,000 rows again
+                and forgets earlier rows and predictions that await their targets
     outputs     names or positions of the targets of a row, () for a single target. With m outputs a
                 target is an array y (m,) or a mapping by name. A prediction is an array (m,), or a
                 mapping if the outputs have names. Predictions of n rows are arrays (n, m). An
                 output learns nothing from None or NaN
     n_rows      number of rows learned
-    new_categories   by column: each category that the first rows do not contain, and the number of
-                learned rows with it
-    asks        whether the learner requests the target of the row that was predicted last. False
-                occurs only in active learning
+    new_categories   for each column, the categories that did not occur in the first rows, with the
+                number of learned rows that had them
+    asks        whether the learner requests the target of the row that was predicted last. Only
+                active-learning algorithms leave out targets
     spread      expected standard deviation of the error of the last prediction; NaN if unknown. For
                 ``auto`` with ``interval=`` the standard deviation depends on the row
     interval    ends of the interval of the last prediction; NaN before the first target, and for a
@@ -130,7 +132,7 @@ class OnlineLearner:
     Parameters
     ----------
     settings, columns, left_out
-        As the attributes.
+        Values of the attributes with these names.
     threads
         Threads of an exact-kernel learner; other learners use one.
     delay
@@ -163,10 +165,10 @@ class OnlineLearner:
         # The last rows of a classification, each with the place of its class.
         self._learned: collections.deque[np.ndarray] = collections.deque(maxlen=REPLAYED)
         self._prediction: RowPrediction | None = None  # of the last predict_one
-        # The last prediction, its standardised row, and this row as read by each target's learners.
-        # Valid until something is learned. It saves ``learn_one`` the same work again.
+        # The last prediction, its standardised row, and the inputs of each target's core learners.
+        # ``learn_one`` reuses them for the same row. They are valid until something is learned.
         self._last: tuple[RowPrediction | None, Any, list[Any]] = None, None, []
-        # Rows, predictions, targets and slots that ``learn_rows`` will learn after the delay.
+        # Rows, predictions, targets and slots that ``learn_rows`` learns after the delay.
         self.waiting: collections.deque[tuple[np.ndarray, RowPrediction, Any, int]]
         self.waiting = collections.deque()
         self.waits_for_inputs = settings.named and not columns  # until the first rows decide them
@@ -207,7 +209,8 @@ class OnlineLearner:
                 learners.append(self._core_learner(drawn))
                 drawn = drawn or learners[0]
             around, intervals, has_series = settings.intervals, None, self._slots is not None
-            if around:  # units of series give the first error a unit, those of columns do not
+            if around:
+                # With online scaling the first error has no unit, unless series have units.
                 intervals = AdaptiveIntervals(around, late=columns_scaled and not has_series)
             scaler = TargetScaler(settings.lags, columns_scaled)
             has_levels = len(self._levels) > len(self._unread)
@@ -244,9 +247,10 @@ class OnlineLearner:
 
     @property
     def _of_raw_targets(self) -> Specification:
-        """Specification of the core learners, which is at most medium beside units of series.
+        """Specification of the core learners of raw targets.
 
-        Two full learners would take twice the time per row.
+        With series or seasons ``auto`` also learns in units of the series. The learner of raw
+        targets then has at most the size "medium", to save time per row.
         """
         made, settings = self.specification, self.settings
         if not settings.has_seasons or (settings.series is None and not settings.seasons):
@@ -256,7 +260,7 @@ class OnlineLearner:
     def _begin(self, first: Any) -> None:
         """Decide inputs and encodings from the first row, or from the first block of rows.
 
-        On ValueError the learner stays without inputs.
+        If ValueError is raised, the next rows can still decide them.
         """
         first = with_names(first)
         by_name = is_frame(first) or isinstance(first, Mapping)
@@ -338,9 +342,9 @@ class OnlineLearner:
         return tuple(probabilities_of(np.array([self._prediction.y_hat]))[0].tolist())
 
     def numbers_of(self, X: Any) -> np.ndarray:
-        """Return rows X as unscaled numbers (n, d). The first rows decide the inputs.
+        """Return the inputs (n, d) of the rows X as numbers, not yet scaled.
 
-        Raises ValueError naming a row or a number that a learner cannot take.
+        The first rows decide the inputs. Raises ValueError naming an invalid row or number.
         """
         if self.waits_for_inputs:
             self._begin(X)
@@ -354,10 +358,10 @@ class OnlineLearner:
     def predict_one(self, x: Any, series: SeriesName | None = None) -> Any:
         """Predict the target of the row x, a number or a class. Nothing is learned.
 
-        The prediction is remembered until ``learn_one`` is called with the same row. Meanwhile
-        ``asks``, ``spread``, ``interval`` and ``probabilities`` describe this prediction. If the
-        learner was made without ``inputs``, the first row decides the inputs. ``series`` names the
-        series of the row; None: the row contains the column of series.
+        The prediction is stored until ``learn_one`` is called with the same row. Until the next
+        prediction ``asks``, ``spread``, ``interval`` and ``probabilities`` describe this one. If
+        the learner was made without ``inputs``, the first row decides the inputs. ``series`` is the
+        name of the row's series; None: the row contains the name in the column of series.
         """
         x, name = self._row_with_series(x, series)
         if self.waits_for_inputs:
@@ -382,10 +386,10 @@ class OnlineLearner:
     def learn_one(self, x: Any, y: Any = None, series: SeriesName | None = None) -> None:
         """Learn the target of a row.
 
-        ``predict_one`` may have predicted the row, with other rows in between. The row is then
-        learned with the past targets that its prediction used, and intervals learn from the error
-        of this prediction. If several equal rows were predicted, the first of them is learned
-        first. The learner stores the last ``max_pending`` predictions.
+        ``predict_one`` may have predicted the row earlier, with other rows in between. The row is
+        then learned with the past targets that its prediction used, and intervals learn from the
+        error of this prediction. If several equal rows were predicted, the earliest of them is
+        learned first. The learner stores the last ``max_pending`` predictions.
 
         Parameters
         ----------
@@ -395,12 +399,12 @@ class OnlineLearner:
             Target: a number, or a class. NaN or None: only the scaling of inputs is updated. If
             ``asks`` is False, the target is ignored.
         series
-            Name of the row's series; None: the column of the series in ``x``.
+            Name of the row's series; None: ``x`` contains the name in the column of series.
 
         Raises
         ------
         ValueError
-            The row, target or series is invalid. Nothing is learned.
+            The row, target or series is invalid. Nothing is learned then.
         """
         added: tuple[Any, ...] = ()
         if self.classes:
@@ -420,14 +424,14 @@ class OnlineLearner:
         self._count(new)
 
     def _numbers(self, x: Any, new: dict[str, Counter[str]] | None = None) -> np.ndarray:
-        """Return the row x as numbers (d,). Raises DataError naming row and column of a cell."""
+        """Return the row x as numbers (d,). Raises DataError naming an invalid cell."""
         try:
             return without_levels(self._table.one(x, new), self._unread)
         except DataError as error:
             raise DataError(f"row {self.n_rows + 1}: {error}") from None
 
     def _count(self, new: Mapping[str, Counter[str]]) -> None:
-        """Add the new categories of learned rows to ``new_categories``."""
+        """Add counts of categories in learned rows to ``new_categories``."""
         for column, words in new.items():
             self.new_categories.setdefault(column, Counter()).update(words)
 
@@ -459,12 +463,12 @@ class OnlineLearner:
         X, y
             Rows and targets.
         series
-            Series (n,) of each row; None: the column of series in X.
+            Series (n,) of each row; None: X has a column of series.
         dates
             Dates (n,), of any type. Consecutive rows of one date are all predicted before one of
             them is learned. If a date is split between two calls, each part counts as a date. None:
-            the column of dates in X, unless ``series_delay`` is 0. If X has no such column, each
-            row is learned before the next.
+            the column of dates in X. Without such a column, or if ``series_delay`` is 0, each row
+            is learned before the next is predicted.
 
         Returns
         -------
@@ -474,7 +478,7 @@ class OnlineLearner:
         Raises
         ------
         ValueError
-            A row, target or series is invalid; nothing is learned.
+            A row, target or series is invalid. Nothing is learned then.
         """
         labels, added = self._labels_and_new(y)
         X, codes, names = self._rows_with_series(X, series)
@@ -493,9 +497,9 @@ class OnlineLearner:
     def _fit_new_classes(
         self, rows: np.ndarray, labels: np.ndarray, added: Sequence[Any]
     ) -> Predictions:
-        """Do ``partial_fit`` for numeric rows (n, d) and the indices of their classes.
+        """Predict and learn numeric rows (n, d) with class indices ``labels`` (n,).
 
-        Each new class in ``added`` is added at its first row.
+        Each class of ``added`` is new, and is added at its first row.
         """
         starts = [int(np.argmax(labels == len(self.classes) + k)) for k in range(len(added))]
         codes = 2.0 * labels - 1.0 if len(self.classes) == 2 else labels
@@ -515,9 +519,10 @@ class OnlineLearner:
         names: Sequence[SeriesName] = (),
         starts: np.ndarray | None = None,
     ) -> Predictions:
-        """Do ``partial_fit`` for numeric rows (n, d). Classes are given as codes.
+        """Predict and learn numeric rows (n, d) with targets or class codes ``labels`` (n,).
 
-        ``codes``, ``names`` and ``starts`` are the series and the groups of rows with series.
+        Rows with series also have ``codes`` (n,), the index of each row's series in ``names``, and
+        ``starts``, the groups of rows as in ``learn_rows``.
         """
         series = [None] * len(rows) if codes is None else [names[code] for code in codes]
         if len(rows) == 1 or (len(self._recent) and any(map(self._recent.has, rows, series))):
@@ -546,7 +551,7 @@ class OnlineLearner:
         return Predictions(y_hat, found.asked, spread, low, high)
 
     def _in_unit(self, z: Any) -> Any:
-        """Return predictions or ends in the unit of the targets."""
+        """Return predictions, or ends of intervals, in the unit of the targets."""
         if self._transform is None:
             return z
         return self._transform.inverse(z) if np.ndim(z) else float(self._transform.inverse(z))
@@ -561,7 +566,7 @@ class OnlineLearner:
         return (labels + 1.0) / 2.0 if len(self.classes) == 2 else labels
 
     def _add_class(self, name: Any) -> None:
-        """Replace the core learners by learners with one more class that learn the last rows again.
+        """Add a class: new core learners of all classes learn the last rows again.
 
         Raises ValueError if the settings allow no further class.
         """
@@ -590,7 +595,7 @@ class OnlineLearner:
         return_std
             Whether to also return the expected standard deviations (n,), NaN if unknown.
         series
-            Names (n,) of the series of the rows; None: the column of the series in ``X``.
+            Series (n,) of each row; None: X has a column of series.
 
         Raises
         ------
@@ -619,10 +624,9 @@ class OnlineLearner:
     def far_out(self, X: Any) -> np.ndarray:
         """Return a mask (n, d) of the inputs that are more than 4 deviations from their mean.
 
-        Mean and deviation are those of the column so far, and each row of X counts as the next
-        row. Nothing changes. If more than half of the values of a column are one number, only its
-        other values define the deviation. Raises ValueError if the learner does not scale its
-        inputs.
+        Mean and deviation are those of the column so far, as if the row came next. Nothing is
+        learned. If more than half of the values of a column are the same number, only the other
+        values define the deviation. Raises ValueError if the learner does not scale its inputs.
         """
         if self.settings.scaling != "columns":
             raise ValueError(
@@ -634,7 +638,9 @@ class OnlineLearner:
         return look._moments.standardised_each(look._read(X)).far
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the probabilities (n, K) of the classes, in order; nothing changes.
+        """Return the probabilities (n, K) of the K ``classes`` for each row of X.
+
+        Nothing is learned.
 
         Raises ValueError if the algorithm has no probabilities.
         """
@@ -672,12 +678,12 @@ class OnlineLearner:
     def importance(self) -> pd.Series | pd.DataFrame:
         """Importance of each input by name, for ``auto`` and ``auto_classifier``; the sum is 1.
 
-        The importance of an input is its share in the gain of the boosted trees. The gain of an
-        input is the amount by which its cuts reduced the errors of the trees on the last rows. The
-        last entry is the share of all past targets. All shares are NaN until the first trees
-        exist, after 500 rows. Irrelevant inputs have small positive shares. With several outputs
-        the result is a data frame with a column per output. Raises ValueError if the learner has no
-        trees.
+        ``auto`` contains boosted trees. The gain of an input is the amount by which the cuts of the
+        trees at this input reduced the errors on the last rows. The importance of an input is its
+        share in the sum of all gains. The last entry is the share of all past targets. All shares
+        are NaN until the first trees exist, after 500 rows. Irrelevant inputs have small positive
+        shares. With several outputs the result is a data frame with a column per output. Raises
+        ValueError if the learner has no trees.
         """
         self._require_inputs()
         found = [self._importance_of(target.learners[0]) for target in self._targets]
@@ -688,28 +694,29 @@ class OnlineLearner:
         return self._by_name(found, "importance", [*self.inputs, "past targets"], "input")
 
     def explain(self, x: Any, n_orders: int = 8) -> pd.Series | pd.DataFrame:
-        """Return the contribution of each input to the prediction of the row x; nothing changes.
+        """Return the contribution of each input to the prediction of the row x.
 
-        The contributions are Shapley values. Inputs become known one after another in random
-        orders, each order also reversed, and the contribution of an input is the mean change of the
-        prediction. An input that is not yet known counts as its mean. The numbers of one column of
-        text or dates become known together. With 10 inputs this takes the time of 176 predictions.
-        ``importance`` measures inputs over all rows.
+        The contributions are estimates of Shapley values. First all inputs have their means. Then
+        the inputs take their values in x one after another, in a random order. The contribution of
+        an input is the mean change of the prediction at its step, over ``n_orders`` random orders
+        and their reverses. All numbers of a column of text or dates change in one step. Nothing is
+        learned. ``importance`` measures inputs over all rows.
 
         Parameters
         ----------
         x
             Row, as in ``predict_one``.
         n_orders
-            Number of random orders, >= 1. The cost is ``2 * n_orders * (d + 1)`` predictions.
+            Number of random orders, >= 1. The cost is ``2 * n_orders * (d + 1)`` predictions, 176
+            for 10 inputs.
 
         Returns
         -------
         pandas.Series or pandas.DataFrame
             Contributions by input in the unit of the target. The last entry, "base", is the
-            prediction for a row of means, and includes the effect of past targets. All entries sum
-            to the prediction. With several outputs the result is a data frame with a column per
-            output. In a classification it has a column per class, with the contributions to the
+            prediction for a row of means, which includes the effect of past targets. The sum of all
+            entries is the prediction. With several outputs the result is a data frame with a column
+            per output. In a classification it has a column per class, with the contributions to the
             probability of the class, or to its score if the algorithm has no probabilities.
 
         Raises
@@ -754,13 +761,13 @@ class OnlineLearner:
         -------
         pandas.DataFrame
             One row per kernel or expert, with the columns ``prediction`` and ``weight``. A
-            prediction is in the unit of the target. With two classes it lies between -1 for the
-            first and 1 for the second class. With more classes that are learned together (``auto``)
-            it is the probability of the class that the expert finds most likely. With more classes
-            that are each learned against the rest, the columns are (class, "prediction") and
-            (class, "weight"), and with several outputs (output, "prediction") and (output,
-            "weight"); such a row needs only one weight above 0.001. A prediction is NaN if the next
-            round would not evaluate the kernel.
+            prediction is in the unit of the target, and NaN if the next round would not evaluate
+            the kernel. With two classes it lies between -1 for the first and 1 for the second
+            class. If one learner learns more classes (``auto``), it is the probability of the class
+            that the expert finds most likely. If each class is learned against the rest, the
+            columns are (class, "prediction") and (class, "weight"). With several outputs they are
+            (output, "prediction") and (output, "weight"). A row is then listed if at least one of
+            its weights exceeds 0.001.
         """
         import pandas as pd
 
@@ -775,7 +782,7 @@ class OnlineLearner:
 
     @property
     def learners(self) -> list[Learner]:
-        """Core learners: one per output, or per class if classes are learned separately."""
+        """Core learners: one in total, or one per output, or one per class against the rest."""
         self._require_inputs()
         return [learner for target in self._targets for learner in target.learners]
 
@@ -784,7 +791,7 @@ class OnlineLearner:
             raise RuntimeError("the learner has seen no row: it does not know its inputs yet")
 
     def _by_expert(self, values: Sequence[np.ndarray], name: str) -> Any:
-        """Return values (N,) of each core learner as a Series, or as a frame by class."""
+        """Return arrays (N,), one per core learner, as a Series or a data frame by expert."""
         return self._by_name(values, name, self.expert_names, "expert")
 
     def _by_name(
@@ -799,14 +806,17 @@ class OnlineLearner:
         return pd.DataFrame(dict(zip(columns, values, strict=True)), index=index)
 
     def save(self, path: str | Path) -> None:
-        """Write the learner to a file for ``omkl.load_learner``.
+        """Write the learner to a file, which ``omkl.load_learner`` reads.
 
         The file includes the predictions that await their targets.
         """
         write_atomically(Path(path).expanduser(), self.file())
 
     def file(self, columns: Any = None) -> bytes:
-        """Return the bytes of the file that ``save`` writes. ``columns`` replaces its encodings."""
+        """Return the bytes of the file that ``save`` writes.
+
+        ``columns`` are the encodings to write; None: those of the learner.
+        """
         if not self.inputs:
             raise RuntimeError("it has seen no row and does not know its inputs: nothing to save")
         columns = columns or self.columns_of_rows()
@@ -824,7 +834,7 @@ class OnlineLearner:
         return {"reading": {}, "target": None, "columns": of_rows, "left_out": left_out}
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return copies of the learned state, for ``restore``."""
+        """Return copies of all arrays of the learned state by name. ``restore`` reads them."""
         found: dict[str, np.ndarray] = {}
         for m, target in enumerate(self._targets):
             head = f"output.{m}." if self.outputs else ""
@@ -858,7 +868,7 @@ class OnlineLearner:
             self._moments.restore(below("columns.", kept))
 
     def _restore_recent(self, kept: Mapping[str, np.ndarray]) -> None:
-        """Restore the remembered predictions of a file. Raises ValueError for a wrong shape."""
+        """Restore stored predictions from a model file. Raises ValueError for a wrong shape."""
         d = len(self.inputs)
         self._recent.restore(kept, self._predict_scaled(np.zeros(d)), d)
 
@@ -874,7 +884,7 @@ class OnlineLearner:
 
     @property
     def series(self) -> tuple[SeriesName, ...]:
-        """Series in memory. With ``max_series`` the series that is forgotten next is first."""
+        """Series in memory. With ``max_series`` the first is replaced next."""
         return () if self._slots is None else self._slots.names
 
     @property
@@ -884,12 +894,12 @@ class OnlineLearner:
 
     @property
     def _units(self) -> TargetSeries | None:
-        """Units of each series, or the search for a season; None if the learner has neither."""
+        """The part that has units of series and searches for seasons; None if there is none."""
         return self._targets[0].series if self._targets else None
 
     @property
     def bytes_per_series(self) -> int:
-        """Bytes of the arrays of a series. While the arrays grow, they take twice as much."""
+        """Bytes that a series takes in the arrays, which can have room for twice as many series."""
         self._require_inputs()
         return self._units.bytes_per_series if self._slots is not None and self._units else 0
 
@@ -910,7 +920,7 @@ class OnlineLearner:
         return pd.Series(weights, index=pd.Index(names, name="prediction"), name="weight")
 
     def forget(self, series: SeriesName) -> None:
-        """Remove a series. Its next row counts as its first. Raises KeyError if it is unknown."""
+        """Forget a series. Its next row counts as its first. Raises KeyError if it is unknown."""
         if self._slots is None:
             raise KeyError(series)
         self._slots.forget(series)
@@ -918,7 +928,10 @@ class OnlineLearner:
     def _rows_with_series(
         self, X: Any, series: Any
     ) -> tuple[Any, np.ndarray | None, list[SeriesName]]:
-        """Return X without its column of series, the code (n,) of each series, and the names."""
+        """Return X without its column of series, the series of the rows, and their names.
+
+        The series (n,) are indices of the names. They are None if the learner has no series.
+        """
         if self._slots is None:
             self._refuse_series(series)
             return X, None, []
@@ -939,10 +952,10 @@ class OnlineLearner:
             raise ValueError(f"the learner has no series: {SERIES_CURE}")
 
     def _slot_of(self, name: SeriesName | None, begins: bool = False) -> int:
-        """Return the slot of a series.
+        """Return the slot of a series, its index in the arrays of the state.
 
-        An unknown series gets a new slot if ``begins`` is True. Otherwise its slot is FRESH, that
-        of a series that has learned no row yet.
+        If ``begins`` is True, an unknown series gets a new slot. Otherwise return FRESH, the slot
+        with the state of a series that has learned no row yet.
         """
         if self._slots is None or name is None:
             return FRESH
@@ -952,7 +965,10 @@ class OnlineLearner:
         return self._slots.slot(name, FRESH)
 
     def _groups(self, rows: np.ndarray, dates: Any) -> np.ndarray:
-        """Return the index of the first row of each group of rows with one date, and n last."""
+        """Return ``Block.starts`` (G + 1,) for n rows. Rows of one date are a group.
+
+        ``dates`` are as in ``partial_fit``.
+        """
         n = len(rows)
         if dates is None:
             at = self._date_inputs()
@@ -974,9 +990,9 @@ class OnlineLearner:
         return np.flatnonzero(new) if n else np.zeros(1, dtype=np.int64)
 
     def _date_inputs(self) -> list[int]:
-        """Return the inputs of the column of dates if the rows of a date are learned together.
+        """Return the indices of the inputs that define the date of a row.
 
-        Return no inputs if there is not exactly one column of dates.
+        Return [] if rows are not grouped by date, or if there is not exactly one column of dates.
         """
         dated = [column for column in self.columns if column.kind == "date"]
         if self._slots is None or self.settings.series_delay == 0 or len(dated) != 1:
@@ -986,9 +1002,10 @@ class OnlineLearner:
     def _standardised_groups(
         self, X: np.ndarray, starts: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
-        """Return rows standardised for learning and for prediction, and which are far out.
+        """Return rows standardised for learning and for prediction, and a mask of rows far out.
 
-        For prediction all rows of a group are standardised by the rows before the group.
+        For prediction all rows of a group are standardised by the rows before the group. The second
+        result is None if it equals the first.
         """
         if len(starts) == len(X) + 1:
             learned, far = self._standardised(X, learns=True)
@@ -1006,9 +1023,10 @@ class OnlineLearner:
     def _predicted(
         self, X: Any, with_ends: bool = False, series: Any = None
     ) -> tuple[np.ndarray, Ends]:
-        """Return the predictions (n,) or (n, K) of rows, each as if it came next, and intervals.
+        """Return predictions and intervals of rows, each row as if it came next.
 
-        If ``with_ends`` is False, intervals are not computed and are NaN.
+        Predictions are (n,), or (n, K) for K outputs or classes. If ``with_ends`` is False,
+        intervals are not computed, and their ends are NaN.
         """
         X, codes, names = self._rows_with_series(X, series)
         learner = self._looking_at(X)
@@ -1033,7 +1051,7 @@ class OnlineLearner:
         return self._in_unit(y_hat), whole
 
     def _looking_at(self, rows: Any) -> OnlineLearner:
-        """Return this learner, or before the first row a copy with the inputs of ``rows``."""
+        """Return this learner, or before its first row a copy whose inputs ``rows`` decide."""
         if not self.waits_for_inputs:
             return self
         look = copy.copy(self)
@@ -1041,7 +1059,7 @@ class OnlineLearner:
         return look
 
     def _looking_at_row(self, x: Any) -> tuple[OnlineLearner, np.ndarray, int]:
-        """Return the learner of ``_looking_at``, the standardised row (1, d), and its slot."""
+        """Return the result of ``_looking_at``, the standardised row (1, d), and its slot."""
         x, name = self._row_with_series(x, None)
         look = self._looking_at(x)
         row = look._checked(look._numbers(x)[None, :])
@@ -1067,7 +1085,10 @@ class OnlineLearner:
         return X
 
     def _standardised_row(self, x: np.ndarray, learns: bool) -> tuple[np.ndarray, bool]:
-        """Check and standardise one row (d,), with the same numbers as ``_standardised``."""
+        """Check and standardise one row (d,), and return whether it is far out.
+
+        The numbers equal those of ``_standardised``.
+        """
         is_far = False
         if self._moments:
             plain = without_levels(x, self._levels)
@@ -1082,9 +1103,9 @@ class OnlineLearner:
         return x, is_far
 
     def _standardised(self, X: np.ndarray, learns: bool) -> tuple[np.ndarray, np.ndarray]:
-        """Return standardised rows (n, d + lags), and a mask (n,) of the rows far out.
+        """Return standardised rows (n, d), and a mask (n,) of the rows far out.
 
-        The columns of the lags are not filled in yet.
+        If ``learns`` is True, the moments learn the rows.
         """
         far = np.zeros(len(X), dtype=np.bool_)
         if moments := self._moments:
@@ -1105,7 +1126,7 @@ class OnlineLearner:
         slots: np.ndarray | None = None,
         starts: np.ndarray | None = None,
     ) -> Predictions:
-        """Predict, then learn, row by row. The numbers do not depend on the split into blocks.
+        """Predict and learn scaled rows one by one. Results do not depend on the split into blocks.
 
         A row without a target is predicted and not learned, and its ``asked`` is False. With a
         ``delay`` such a row waits like any other row.
@@ -1113,19 +1134,19 @@ class OnlineLearner:
         Parameters
         ----------
         X, y
-            Rows (n, d + lags): scaled inputs, and columns for the lags that are not filled in yet.
-            If the algorithm standardises inputs itself, they are not scaled. Targets (n,), or
-            (n, m) of m outputs; NaN for an unknown target, and class codes in a classification.
+            Rows (n, d) of scaled inputs. Further columns for past targets, (n, d + lags), are
+            ignored. Inputs are not scaled if the algorithm standardises them itself. Targets (n,),
+            or (n, m) of m outputs; NaN for an unknown target, and class codes in a classification.
         far
             (n,) bool, whether each row is far out, so that its interval is wider; None: no row is.
         ahead
-            Rows (n, d + lags) scaled as at the time of their prediction, for a learner with a
-            ``delay`` or with groups; None: X.
+            The same rows, scaled by the rows that were known at their prediction. They differ from
+            X if there is a ``delay`` or a group of several rows; None: X.
         slots
             Slot (n,) of the series of each row, from ``slots_of``; None: a stream without series.
         starts
-            (G + 1,) index of the first row of each group, and n. All rows of a group are predicted
-            before one of them is learned. None: each row is a group.
+            (G + 1,) indices of the first rows of the G groups, then n. All rows of a group are
+            predicted before one of them is learned. None: each row is a group.
 
         Returns
         -------
@@ -1168,7 +1189,7 @@ class OnlineLearner:
         return stacked(predictions, group.y)
 
     def _row_by_row(self, block: Block) -> Predictions:
-        """Learn single rows, each target ``delay`` rows later."""
+        """Predict rows one by one, and learn each target ``delay`` rows later."""
         predictions = []
         X, ahead, *columns, _ = block
         rows = zip(X, ahead, *(column.tolist() for column in columns), strict=True)
@@ -1220,7 +1241,7 @@ class OnlineLearner:
 
     @property
     def kernel_weights(self) -> np.ndarray:
-        """Weights (N,) of the kernels. If each class has a learner, their mean over the classes."""
+        """Weights (N,) of the kernels; their mean over the classes if each class has a learner."""
         with np.errstate(invalid="ignore"):  # a diverged learner is reported by its predictions
             found = [normalised(learner.state.log_w) for learner in self.learners]
             return found[0] if len(found) == 1 else np.mean(found, axis=0)
@@ -1283,14 +1304,18 @@ class OnlineLearner:
         return self._transform.forward(labels) if self._transform else labels
 
     def _codes(self, y: Any, classes: Sequence[Any]) -> np.ndarray:
-        """Return the codes (n,) of targets among these classes. None becomes NaN."""
+        """Return the codes (n,) of the targets y, which are members of ``classes`` or None.
+
+        None becomes NaN.
+        """
         cells = np.array(["" if label is None else label for label in y], dtype=object)
         return class_codes(cells, classes, self.n_rows + 1 + np.arange(len(cells)), "y")
 
     def _labels_and_new(self, y: Any) -> tuple[np.ndarray, tuple[Any, ...]]:
-        """Return the targets y (n,) as numbers, and the classes that the learner does not have yet.
+        """Return the targets y (n,) as numbers, and the classes that are new.
 
-        Codes number these new classes, in the order of their first row, after the known classes.
+        If there are new classes, the numbers are indices of the known classes followed by the new
+        classes in the order of their first row.
         """
         try:
             return self.labels(y), ()
@@ -1316,9 +1341,9 @@ class OnlineLearner:
 
 
 def _codes_of(y_hat: np.ndarray) -> np.ndarray:
-    """Return class codes (n,) for scores (n,) of two classes or (n, K) of K.
+    """Return class indices (n,) for scores y_hat, (n,) of two classes or (n, K) of K.
 
-    Of equal scores the first class is chosen.
+    If scores are equal, the first class is chosen.
     """
     return y_hat.argmax(axis=1) if y_hat.ndim > 1 else (y_hat > 0.0).astype(int)
 
@@ -1340,10 +1365,7 @@ def _contributions(
     n_orders: int,
     seed: int,
 ) -> np.ndarray:
-    """Return the mean change of the prediction when the inputs of a group become known.
-
-    Groups become known one after another in random orders, each order also reversed. An input that
-    is not yet known has its mean.
+    """Return the contribution of each group of inputs to a prediction, as in ``explain``.
 
     Parameters
     ----------
@@ -1352,7 +1374,7 @@ def _contributions(
     row, means
         Inputs of the row and their means, (d,) each.
     groups
-        Places of the inputs that become known together, for each group.
+        Indices of the inputs of each of the G groups.
     n_orders
         Number of random orders, each used in both directions.
     seed
@@ -1361,7 +1383,8 @@ def _contributions(
     Returns
     -------
     ndarray
-        Contribution of each group, and last the prediction for the means, (G + 1,) or (G + 1, m).
+        Contributions of the groups, followed by the prediction for the means: (G + 1,), or
+        (G + 1, m) for m outputs or classes.
     """
     same = (row == means) | (np.isnan(row) & np.isnan(means))
     known = [k for k, group in enumerate(groups) if not same[group].all()]
@@ -1401,7 +1424,7 @@ def restored(model: model_file.Model, path: Any) -> OnlineLearner:
 
 
 def unlearned(model: model_file.Model) -> OnlineLearner:
-    """Return a learner with the settings and inputs of a file, before its first row."""
+    """Return a learner with the settings and inputs of a model file, and without its state."""
     columns = columns_of(model.columns, model.settings.inputs)
     left_out = (model.columns or {}).get("left_out", ())
     learner = OnlineLearner(model.settings, columns, left_out)
@@ -1410,7 +1433,7 @@ def unlearned(model: model_file.Model) -> OnlineLearner:
 
 
 def columns_of(described: Mapping[str, Any] | None, inputs: Sequence[str]) -> list[Column]:
-    """Return the columns described in a model file, or [] if the inputs are plain numbers.
+    """Return the encodings of columns in a model file, or [] if all columns are numbers.
 
     Raises ValueError if the description is invalid.
     """
@@ -1428,8 +1451,8 @@ def load(path: str | Path) -> OnlineLearner:
     """Return the learner that ``OnlineLearner.save`` wrote to a file, equal to the last bit.
 
     Nothing in the file is executed. Warns if another version of the sources wrote the file, because
-    its numbers may differ. Raises ``model_file.ModelError`` if the file is missing, damaged or no
-    model file.
+    that version may compute slightly different numbers. Raises ``model_file.ModelError`` if the
+    file is missing, damaged or no model file.
     """
     model = model_file.read(path)
     learner = restored(model, path)

@@ -1,23 +1,26 @@
-"""``model.npz``: settings and state of a learner, as JSON and arrays in one file.
+"""Read and write ``model.npz``, a file with the settings (JSON) and the state of a learner.
 
-Reading executes nothing: arrays are read without pickle, and the algorithm is looked up by name.
-The checksums of the archive detect damage, not forgery. ``core.snapshot`` checks shapes, types and
-ranges of all arrays. Derived arrays are not in the file.
+Reading a file executes no code from it: arrays are read without pickle, and the algorithm is looked
+up by name. The checksums of the archive detect damage, but not forgery. Therefore
+``core.snapshot`` checks shapes, types and ranges of all arrays. Arrays that can be computed from
+others are not in the file. Random frequencies are in the file, because another version of the
+sources or another machine may draw different ones.
 
-Arrays are compressed (deflate), so unused zeros take little space. Drawn frequencies are written,
-because other sources or another machine may draw different ones. A file unpacks to at most
-``MOST_UNPACKED`` bytes, or to its own size: a larger learner is stored uncompressed.
+Arrays are compressed (deflate), so unused zeros take little space. To limit the memory that a
+forged file can take, a compressed file unpacks to at most ``MOST_UNPACKED`` bytes. A larger learner
+is stored uncompressed. The entries of a file:
 
-    settings   JSON: format, omkl, code (digest of its sources), learner (the settings)
+    settings   JSON: format, omkl (version), code (digest of the sources), learner (the settings)
     recent.rows, recent.predictions, recent.series   rows that await their targets, their
                predictions, and their series (JSON)
-    recent.learned   last rows of a classification, with the index of the class
-    series, t, slots.NAME, scaler.NAME   of a panel: names of series (JSON), and arrays by series
-    learner.K.NAME, labels.NAME, interval.NAME, widths.NAME   parts of a target, see
-               ``OnlineLearner.arrays``. With several targets these names begin with output.M, and
-               arrays equal to those of output.0 are omitted
-    columns.NAME, series.NAME, names   moments of the inputs; units of series, and names of the
-               series (JSON)
+    recent.learned   last rows of a classification, each with the index of its class
+    series, t, slots.NAME, scaler.NAME   for a panel: names of the series (JSON), and arrays with
+               one row per series
+    learner.K.NAME, labels.NAME, interval.NAME, widths.NAME   parts of the learner of one target,
+               see ``TargetLearner.arrays``. With several targets these names begin with output.M,
+               and arrays equal to those of output.0 are omitted
+    columns.NAME   moments of the inputs
+    series.NAME, names   units of the series, and names of the series (JSON)
 """
 
 from __future__ import annotations
@@ -44,11 +47,19 @@ MOST_UNPACKED, MOST_HEADER = 2**28, 2**10  # bytes of all arrays, and of the hea
 
 
 class ModelError(ValueError):
-    """Error: a file contains no usable learner. The message names the file and the reason."""
+    """Raised if a file contains no usable learner. The message names the file and the reason."""
 
 
 class Model(NamedTuple):
-    """Content of a model file. ``code`` is the digest of the sources that wrote it."""
+    """Content of a model file.
+
+    settings   settings of the learner
+    arrays     its state, by name
+    version    version of omkl that wrote the file
+    code       digest of the sources that wrote the file; "" if unknown
+    columns    encodings of the columns of a table; None if all columns are numbers
+    panel      options of ``online.panel.Panel``; None for a single learner
+    """
 
     settings: LearnerSettings
     arrays: dict[str, np.ndarray]
@@ -138,7 +149,10 @@ def _is_further(name: str) -> bool:
 
 
 def _packed(arrays: Mapping[str, np.ndarray]) -> bytes:
-    """Return an npz file. ``np.savez_compressed`` has no level and takes 1.6 times as long."""
+    """Return the bytes of an npz file.
+
+    ``np.savez_compressed`` always uses compression level 6, which takes 1.6 times as long.
+    """
     unpacked = sum(array.nbytes + MOST_HEADER for array in arrays.values())
     kind = zipfile.ZIP_DEFLATED if unpacked <= MOST_UNPACKED else zipfile.ZIP_STORED
     file = io.BytesIO()
@@ -188,7 +202,7 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
         kinds = {entry.compress_type for entry in entries}
         if len(entries) > MOST_ARRAYS or not kinds <= {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
             raise ModelError(f"{path}: no model: omkl writes a few arrays, deflated or as they are")
-        unpacked = sum(entry.file_size for entry in entries)  # the most that is read
+        unpacked = sum(entry.file_size for entry in entries)  # an upper bound of the bytes read
         if unpacked > max(MOST_UNPACKED, path.stat().st_size):
             raise ModelError(
                 f"{path}: no model: it unpacks to {unpacked:,} bytes, and what omkl writes to at "
@@ -218,9 +232,9 @@ def _settings(given: Mapping[str, Any]) -> LearnerSettings:
 
 
 def _require_size(settings: LearnerSettings, arrays: Mapping[str, np.ndarray]) -> None:
-    """Raise ValueError if the random features of the settings exceed the arrays.
+    """Raise ValueError if the settings describe more random features than the arrays contain.
 
-    Called before a learner is made, so that a forged file cannot exhaust the memory.
+    Called before the learner is created, so that a forged file cannot exhaust the memory.
     """
     made = settings.specification()
     if len(settings.outputs) > len(arrays):

@@ -1,8 +1,9 @@
-"""One learner per series of a stream, for devices or shops. Use ``omkl.panel`` to make a panel.
+"""Learn each series of a stream, such as a device or a shop, with its own learner.
 
-Every series begins as a copy of the same ``OnlineLearner`` and learns from its own rows. Its
-predictions equal those of a separate ``OnlineLearner``, to the last bit. All series share the
-random frequencies. The state of a series is a row of arrays (``omkl.core.panel``).
+Use ``omkl.panel`` to make a panel. Every series begins with the same initial ``OnlineLearner`` and
+learns only from rows of this series. The predictions equal those of a separate ``OnlineLearner``,
+to the last bit. All series share the random frequencies. The state of a series is one row of the
+arrays of ``omkl.core.panel``.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ OPTIONS = ("series", "max_series", "share_weights", "share_scaling")
 
 
 class Scaler(NamedTuple):
-    """Scaling of inputs and targets of S series, and the units of their errors.
+    """Scaling of the inputs, targets and errors of S series.
 
     inputs   (S, d, N_NUMBERS) moments of the inputs; d is 0 if all series share their scaling
     targets  (S, 1, N_NUMBERS) moments of the targets
@@ -62,7 +63,14 @@ class Scaler(NamedTuple):
 
 
 class State(NamedTuple):
-    """All arrays of a panel. ``columns`` and ``interval`` belong to all series, None if unused."""
+    """All arrays of a panel.
+
+    t         (S,) number of rows that each of S series has learned
+    slots     state of the core learner of each series
+    scaler    scaling of each series
+    columns   moments of the inputs that all series share; None without ``share_scaling``
+    interval  state of the intervals, which all series share; None without intervals
+    """
 
     t: COUNTS
     slots: Slots
@@ -72,7 +80,7 @@ class State(NamedTuple):
 
 
 class Panel:
-    """One learner per series; all series have the same settings, seed and random features.
+    """Learn each series with its own learner. Settings, seed and random features are common.
 
     Rows are given as for ``OnlineLearner``. The series of a row is a whole number or a text, in a
     column of the rows or in a separate argument. A new series begins as a learner that has learned
@@ -148,12 +156,12 @@ class Panel:
 
     @property
     def names(self) -> tuple[SeriesName, ...]:
-        """Names of the series in memory. With ``max_series`` the one forgotten next is first."""
+        """Names of the series in memory. With ``max_series`` the first is replaced next."""
         return self._slots.names
 
     @property
     def bytes_per_series(self) -> int:
-        """Bytes of the arrays of a series. While the arrays grow, they take twice as much."""
+        """Bytes that a series takes in the arrays, which can have room for twice as many series."""
         self._require_inputs()
         return sum(array[FRESH].nbytes for array in self._own().values())
 
@@ -182,7 +190,7 @@ class Panel:
 
     @property
     def input_importance(self) -> np.ndarray:
-        """Empty (0,): no algorithm of a panel measures the importance of inputs."""
+        """Empty array (0,), because no algorithm of a panel measures the importance of inputs."""
         return np.empty(0)
 
     @property
@@ -200,7 +208,7 @@ class Panel:
             raise RuntimeError("the panel has seen no row: it does not know its inputs yet")
 
     def forget(self, series: SeriesName) -> None:
-        """Remove a series. Its next row counts as its first. Raises KeyError if it is unknown."""
+        """Forget a series. Its next row counts as its first. Raises KeyError if it is unknown."""
         self._slots.forget(series)
 
     def partial_fit(self, X: Any, y: Any, series: Any = None) -> Predictions:
@@ -218,9 +226,9 @@ class Panel:
         -------
         Predictions
             Prediction of each row, made before its target was learned, as for ``OnlineLearner``.
-            The interval of a series is NaN before its first error, and also until some series has
-            different errors that are not all 0. The interval has width 0 while all errors of the
-            series are exactly 0.
+            The interval of a series is NaN before the first error of the series, and before any
+            series has two different errors. The interval has width 0 as long as all errors of the
+            series are 0.
 
         Raises
         ------
@@ -337,9 +345,18 @@ class Panel:
             array[slots] = array[FRESH]
 
     def _run(self, slots: np.ndarray, rows: np.ndarray, y: np.ndarray, learns: bool) -> Predictions:
-        """Predict the rows X of the series in these slots. Learn the rows if ``learns`` is True.
+        """Predict rows, and learn them if ``learns`` is True.
 
-        ``asked`` of a prediction is True if its row was learned.
+        In the result ``asked`` is True for each row that was learned.
+
+        Parameters
+        ----------
+        slots
+            Slot (n,) of the series of each row.
+        rows, y
+            Rows (n, d) that are not scaled, and targets (n,).
+        learns
+            Whether to learn the rows.
         """
         labels = y
         known = ~np.isnan(y) if learns else np.zeros(len(y), dtype=np.bool_)
@@ -371,7 +388,7 @@ class Panel:
         return Predictions(result[0], known, result[1], result[0] - half, result[0] + half)
 
     def _standardised(self, groups: Groups, rows: np.ndarray, learns: bool) -> np.ndarray:
-        """Return standardised rows in the order of the groups, with a column of zeros per lag."""
+        """Return standardised rows in the order of ``groups``, with a column of zeros per lag."""
         order = groups.rows
         if self._moments is not None:
             moments = self._moments
@@ -389,7 +406,7 @@ class Panel:
         return np.concatenate([X, np.zeros((len(X), lags))], axis=1) if lags else X
 
     def save(self, path: str | Path) -> None:
-        """Write all series to a file for ``omkl.load_panel``.
+        """Write all series to a file, which ``omkl.load_panel`` reads.
 
         Raises RuntimeError if the panel has seen no row.
         """
@@ -428,7 +445,7 @@ class Panel:
         return {name: array for name, array in arrays if not _is_own(name, array)}
 
     def _like(self, shape: tuple[int, ...]) -> State:
-        """Return the state with initial arrays (*shape, ...) in place of the arrays by series."""
+        """Return a state with arrays (*shape, ...) of initial values in place of (S, ...)."""
 
         def fresh(name: str, array: np.ndarray) -> np.ndarray:
             if not _is_own(name, array):
@@ -457,7 +474,7 @@ class Panel:
 
 
 def _require_supported(settings: LearnerSettings, weights: bool, scaling: bool) -> None:
-    """Raise ValueError for settings that a panel cannot have."""
+    """Raise ValueError for settings that a panel does not support."""
     if settings.classes:
         raise ValueError("a panel is for regression: make a learner per series for classes")
     if scaling and settings.scaling == "none":
@@ -473,7 +490,7 @@ def _require_supported(settings: LearnerSettings, weights: bool, scaling: bool) 
         why = "is defined outside omkl"
     if why:
         raise ValueError(f"{algorithm.name} {why}, and a panel has no such learners: {ADVICE}")
-    # The number of inputs is unknown here; a single kernel has no weight to share.
+    # The number of inputs is unknown here, so 1 stands for it. A single kernel has no weights.
     n_experts = len(algorithm.kernels(specification.params, specification.dictionary, 1))
     has_more = tuple(algorithm.State.__annotations__) != ("model", "log_w")
     if weights and (has_more or n_experts == 1):
@@ -508,11 +525,10 @@ def _require_numbers(one: OnlineLearner) -> None:
 
 
 def load(path: str | Path, threads: int | None = None) -> Panel:
-    """Return the panel that ``Panel.save`` wrote to a file, equal to the last bit.
+    """Return the panel that ``Panel.save`` wrote to a file, as ``omkl.load_learner`` does.
 
-    Nothing in the file is executed. Warns if another version of the sources wrote the file, because
-    its numbers may differ. Raises ``model_file.ModelError`` if the file is missing, damaged or no
-    model file.
+    ``threads`` is as in ``omkl.panel``. Raises ``model_file.ModelError`` if the file is missing,
+    damaged or does not contain a panel.
     """
     model = model_file.read(path)
     if model.panel is None:

@@ -1,4 +1,4 @@
-"""Predictions of rows, and the store of recent predictions that await their targets."""
+"""Define predictions of rows, and store recent predictions until their targets arrive."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ ROWS, PREDICTIONS, SERIES = "recent.rows", "recent.predictions", "recent.series"
 class TargetTransform(NamedTuple):
     """Box-Cox transform of targets, (y ** power - 1) / power; log y for the power 0.
 
-    The transform is increasing. The inverse of a median is therefore the median of the targets, and
-    the inverses of the ends of an interval are the ends of an interval with the same coverage.
+    The transform is increasing, so its inverse maps the median of the transformed targets to the
+    median of the targets. The inverses of the ends of an interval bound an interval with the same
+    coverage.
     """
 
     power: float
@@ -41,7 +42,10 @@ class TargetTransform(NamedTuple):
         return np.maximum(0.0, 1.0 + self.power * np.asarray(z)) ** (1.0 / self.power)
 
     def spread(self, z: Any, spread: Any) -> Any:
-        """Transform a standard deviation back to the unit of the targets, to the first order."""
+        """Transform a standard deviation at the prediction z back to the unit of the targets.
+
+        The transform is approximated by its tangent at z.
+        """
         return spread * self.inverse(z) ** (1.0 - self.power)
 
 
@@ -76,9 +80,10 @@ class RowPrediction(NamedTuple):
     low, high   ends of the interval
     far      whether the row has an outlying input
     scored   whether intervals learn from the error of this prediction
-    past     past targets that the prediction used: lags, and the context of each core learner
+    past     past targets that the prediction used: lags, and ``Learner.context`` of each core
+             learner
     width    fields of ``intervals.Width``; () without learned widths
-    series   units of the series of the row; None for a learner without such units
+    series   units of the row's series; None for a learner without such units
     of_outputs   predictions of the m outputs; y_hat, spread, low and high are then arrays (m,)
     """
 
@@ -96,10 +101,7 @@ class RowPrediction(NamedTuple):
 
 
 def stacked(predictions: Sequence[RowPrediction], y: np.ndarray) -> Predictions:
-    """Stack the predictions of n rows with the targets y, (n,) or (n, m).
-
-    A target that is NaN counts as not requested.
-    """
+    """Stack the predictions of n rows. A target of y, (n,) or (n, m), is not requested if NaN."""
     asked = np.array([row.asked for row in predictions], dtype=np.bool_)
     return Predictions(
         np.array([row.y_hat for row in predictions], dtype=np.float64),
@@ -114,9 +116,10 @@ Row = tuple[int | str | None, bytes]  # series and numbers of a row
 
 
 class RecentPredictions:
-    """Store of recent predictions, looked up by the series and the numbers of a row.
+    """Store recent predictions by row and series.
 
-    Of several equal rows the prediction that was stored first is returned first.
+    If several equal rows were predicted, ``take`` returns their predictions in the order in which
+    they were stored.
 
     Parameters
     ----------
@@ -126,21 +129,22 @@ class RecentPredictions:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self._predictions: dict[int, tuple[Row, RowPrediction]] = {}  # by number, the oldest first
-        self._numbers: dict[Row, collections.deque[int]] = {}  # numbers by row
+        # Predictions by their running number, the oldest first, and these numbers by row.
+        self._predictions: dict[int, tuple[Row, RowPrediction]] = {}
+        self._numbers: dict[Row, collections.deque[int]] = {}
         self._next = 0
 
     def __len__(self) -> int:
         return len(self._predictions)
 
     def has(self, x: np.ndarray, series: int | str | None = None) -> bool:
-        """Return whether a prediction of the row x (d,) of a series is stored."""
+        """Return whether a prediction is stored for the row x (d,) and its series."""
         return (series, x.tobytes()) in self._numbers
 
     def add(
         self, x: np.ndarray, prediction: RowPrediction, series: int | str | None = None
     ) -> None:
-        """Store the prediction of a row. Above the limit remove the oldest.
+        """Store the prediction of a row. If the store is full, remove the oldest prediction.
 
         Parameters
         ----------
@@ -160,9 +164,9 @@ class RecentPredictions:
         self._next += 1
 
     def take(self, x: np.ndarray, series: int | str | None = None) -> RowPrediction | None:
-        """Remove and return the earliest prediction of the row x (d,) of a series.
+        """Remove and return the earliest prediction stored for the row x (d,) and its series.
 
-        Return None if no prediction of this row is stored.
+        Return None if there is none.
         """
         row = series, x.tobytes()
         return self._pop(row) if row in self._numbers else None
@@ -180,12 +184,12 @@ class RecentPredictions:
         return prediction
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return the rows (n, d) and their predictions (n, p) as numbers, for ``restore``."""
+        """Return the stored rows (n, d) and predictions (n, p) as arrays, for ``restore``."""
         if not self._predictions:
             return {}
         rows = np.stack([np.frombuffer(x) for (_, x), _ in self._predictions.values()])
         numbers = [_numbers(prediction) for _, prediction in self._predictions.values()]
-        width = max(map(len, numbers))  # predictions before a season was found have fewer
+        width = max(map(len, numbers))  # predictions from before a season was found are shorter
         padded = [np.pad(one, (0, width - len(one)), constant_values=np.nan) for one in numbers]
         found = {ROWS: rows, PREDICTIONS: np.stack(padded)}
         names = [series for (series, _), _ in self._predictions.values()]
@@ -201,7 +205,7 @@ class RecentPredictions:
         kept
             The arrays.
         like
-            Any prediction of the same learner, for the shapes.
+            Any prediction of the same learner. It defines the shapes of all fields.
         d
             Number of inputs.
 
@@ -213,7 +217,7 @@ class RecentPredictions:
         rows, predictions = kept[ROWS], kept[PREDICTIONS]
         names = json.loads(kept[SERIES].tobytes()) if SERIES in kept else [None] * len(rows)
         alike = rows.ndim == predictions.ndim == 2 and rows.shape == (len(predictions), d)
-        # Predictions from before the end of a search for seasons have more numbers.
+        # Predictions that were made during the search for seasons have additional numbers.
         alike = alike and predictions.shape[1] >= len(_numbers(like))
         alike = alike and rows.dtype == predictions.dtype == np.float64
         alike = alike and isinstance(names, list) and len(names) == len(rows)

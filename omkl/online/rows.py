@@ -1,8 +1,8 @@
-"""Convert rows of a caller to arrays: rows by position, rows by name, or a data frame.
+"""Convert the rows that a user passes to arrays of numbers.
 
-Texts, categories and dates become numbers as in a file (``omkl.datasets.columns``). The first data
-frame decides how a column is encoded. A single row or a few rows do not show which words will
-follow, so their words are hashed.
+Rows are given by position, by name, or as a data frame. Texts, categories and dates become numbers
+as in a file (``omkl.datasets.columns``). The first data frame decides how a column is encoded. If
+the first rows are few, more categories are likely to follow, so texts are hashed.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ CURE = "Write it in this way, make it NaN or None, or leave the column out."
 
 
 class Block(NamedTuple):
-    """Scaled rows with their targets, in groups that are predicted before one of them is learned.
+    """Scaled rows and their targets, in groups. A group is predicted before any row is learned.
 
-    X        (n, d + lags) rows scaled for learning; the columns for the lags are not filled in yet
-    ahead    (n, d + lags) rows scaled for prediction
+    X        (n, d + lags) rows scaled for learning; the columns for past targets are not filled yet
+    ahead    (n, d + lags) the same rows, scaled by the rows that were known at their prediction
     y        (n,) targets, or (n, m) of m outputs; NaN for an unknown target
-    far      (n,) bool, whether each row is far out
-    slots    (n,) slot of the series of each row
-    starts   (G + 1,) index of the first row of each group, and n
+    far      (n,) bool, whether each row has an input far outside its usual range
+    slots    (n,) slot of the series of each row, its index in the arrays of the state
+    starts   (G + 1,) indices of the first rows of the G groups, then n
     """
 
     X: np.ndarray
@@ -56,13 +56,13 @@ class Block(NamedTuple):
     starts: np.ndarray
 
     def part(self, rows: slice) -> Block:
-        """Return the block of some of the rows."""
+        """Return the block of the rows in a slice."""
         X, ahead, y, far, slots = (array[rows] for array in self[:-1])
         return Block(X, ahead, y, far, slots, starts_within(self.starts, rows))
 
 
 def starts_within(starts: np.ndarray, rows: slice) -> np.ndarray:
-    """Return ``Block.starts`` for a part of the rows. A group that is cut becomes two groups."""
+    """Return ``Block.starts`` for a slice of the rows. A group that is cut becomes two groups."""
     if rows.start == rows.stop:
         return starts[:1]  # 0
     first, last = np.searchsorted(starts, [rows.start + 1, rows.stop])
@@ -70,7 +70,7 @@ def starts_within(starts: np.ndarray, rows: slice) -> np.ndarray:
 
 
 class Rows:
-    """Reader of the rows of a learner.
+    """Convert rows to the inputs of a learner.
 
     Parameters
     ----------
@@ -97,15 +97,15 @@ class Rows:
         self._plain = all(column.recipe == NUMBERS for column in self.columns)
         self._readers = self.columns or tuple(map(plain_column, self.inputs))
         self._warned: set[str] = set()  # subjects of warnings so far
-        # The first word of each input of a column that few rows made hashed.
+        # Columns that are hashed because the first rows were few: the first word at each input.
         self._hashed: dict[str, dict[int, str]]
         self._hashed = {column.name: {} for column in columns if column.recipe.get("of_few")}
 
     def one(self, x: Any, new: dict[str, Counter[str]] | None = None) -> np.ndarray:
         """Return the row x as numbers (d,), NaN for an unknown input.
 
-        Categories that the first rows do not contain are counted in ``new``. Raises ValueError
-        naming the invalid cell.
+        Categories that did not occur in the first rows are counted in ``new``, by column. Raises
+        ValueError naming an invalid cell.
         """
         x = with_names(x)
         if type(x) is not tuple and isinstance(x, Mapping):  # isinstance takes as long as the rest
@@ -143,8 +143,7 @@ class Rows:
     def many(self, X: Any, new: dict[str, Counter[str]] | None = None) -> np.ndarray:
         """Return rows as numbers (n, d), from an array, a list of rows, or a data frame.
 
-        Columns of a data frame are found by name. Categories that the first rows do not contain are
-        counted in ``new``. Raises ValueError naming the invalid cell.
+        Columns of a data frame are found by name. ``new`` and errors are as in ``one``.
         """
         X = with_names(X)
         if is_frame(X):
@@ -164,7 +163,7 @@ class Rows:
         return rows
 
     def _encoded(self, x: Any) -> bool:
-        """Return whether a row is an array of inputs, whose columns are encoded already."""
+        """Return whether a row is an array of inputs, so that no column needs encoding."""
         return (
             isinstance(x, np.ndarray)
             and x.dtype.kind == "f"
@@ -226,7 +225,7 @@ class Rows:
             )
 
     def _find_shared(self, column: str, cells: Iterable[Any]) -> None:
-        """Warn once if two words of a hashed column have one input."""
+        """Warn once if two words of a hashed column share an input."""
         for text in [word(cell) for cell in cells if not is_blank(cell)]:
             first = self._hashed[column].setdefault(hashed_place(text), text)
             if first != text:
@@ -249,16 +248,17 @@ class Rows:
                 new[column] = new.get(column, Counter()) + found[column]
 
     def _warn(self, what: str, text: str) -> None:
-        """Warn once per subject."""
+        """Warn with this text, once per subject ``what``."""
         if what not in self._warned:
             self._warned.add(what)
             warnings.warn(text, stacklevel=5)
 
 
 def targets_of(Y: Any, outputs: Sequence[str | int]) -> np.ndarray:
-    """Return the targets (n, m) of n rows, given by position or by name of the output.
+    """Return the targets Y of n rows as numbers (n, m), one column per output.
 
-    A missing target becomes NaN. Raises ValueError naming the invalid target.
+    Y is given by position or by name of the output. A missing target becomes NaN. Raises ValueError
+    naming an invalid target.
     """
     Y, m = with_names(Y), len(outputs)
     by_name = [set(Y.columns)] if is_frame(Y) else [set(y) for y in Y if isinstance(y, Mapping)]
@@ -282,14 +282,14 @@ def targets_of(Y: Any, outputs: Sequence[str | int]) -> np.ndarray:
 
 
 def is_frame(X: Any) -> bool:
-    """Return whether X is a data frame of pandas."""
+    """Return whether X is a pandas data frame."""
     return hasattr(X, "columns") and hasattr(X, "iloc")
 
 
 def with_names(X: Any) -> Any:
     """Convert a Polars or PyArrow table to a pandas data frame, and a named Series to a mapping.
 
-    The items of a list are converted one by one. Other rows are returned unchanged.
+    The rows of a list are converted one by one. Any other X is returned unchanged.
     """
     if type(X) is tuple or isinstance(X, np.ndarray | Mapping):
         return X
@@ -329,9 +329,7 @@ def columns_in(
     """
     declared = declared or {}
     is_small = isinstance(first, Mapping) or (not is_frame(first) and len(first) < FEWEST_ROWS)
-    if (
-        is_small and not declared and of_numbers(first)
-    ):  # avoids pandas, which takes 0.4 s and 60 MB
+    if is_small and not declared and of_numbers(first):  # without pandas: 0.4 s and 60 MB
         rows = [first] if isinstance(first, Mapping) else first
         names = [str(name) for name in dict.fromkeys(name for row in rows for name in row)]
         require_distinct(names, "the row")
@@ -390,7 +388,7 @@ def encoded(
     columns
         Encoding of each column.
     new
-        Output: the number of occurrences of each new category, by column.
+        Receives the number of occurrences of each new category, by column.
 
     Raises
     ------

@@ -1,7 +1,11 @@
-"""Learn one target of many series: units of each series, a learner in them, and seasons.
+"""Learn one target of many series in units of each series, and search for seasons.
 
-A stream without a column of series is a single series. Such a stream has no units until a season is
-found. If no season is found, predictions are those of the learner of raw targets.
+The units of a series are its last target and its usual change (``omkl.core.series``). A second
+learner predicts in these units, beside the learner of raw targets. A mixture of their predictions
+is the result.
+
+A stream without a column of series is a single series. It has no units until a season is given or
+found. Until then the predictions are those of the learner of raw targets.
 """
 
 from __future__ import annotations
@@ -22,17 +26,17 @@ from omkl.online.rows import Block
 
 FRESH = 0  # slot of a series without rows; the only slot of a stream without series
 NO_SLOT = -1
-EARLY, MOST = SEARCHED // 3, 8 * SEARCHED  # targets at the first and the last search for seasons
+EARLY, MOST = SEARCHED // 3, 8 * SEARCHED  # known targets at the first and last search for seasons
 SEARCHING = 0.0  # version of a prediction without units
-SLOTS = 3  # place in ``FirstRows``
-# Cycles of the inputs of a column of dates, by the ends of their names, and the one that counts.
+SLOTS = 3  # index of ``FirstRows.slots``
+# Inputs of a column of dates, by the ends of their names: periods of the cyclic ones, and the days.
 CYCLES, DAYS = {"hour": 24.0, "weekday": 7.0, "day_of_year": 365.25}, "days_elapsed"
 
 
 class FirstRows(NamedTuple):
-    """Blocks of the rows that were learned before seasons were found.
+    """Rows that were learned before the search for seasons ended, each field a list of blocks.
 
-    rows   (n, d) rows as they were learned
+    rows   (n, d) scaled rows
     raw    (n,) predictions by the learner of raw targets
     y      (n,) targets, and slots (n,) of their series
     round  (n,) number of rows that were learned before each prediction
@@ -56,11 +60,11 @@ class FirstRows(NamedTuple):
 
 
 class RowUnits(NamedTuple):
-    """Numbers of a prediction that learning its target needs.
+    """Numbers that are stored with a prediction until its target is learned.
 
     round    number of rows that were learned before the prediction
-    version  version of ``TargetSeries``, which differs between seasons
-    units    units of the row; None while the search for seasons goes on
+    version  ``TargetSeries.version`` at the prediction. It changes when seasons are found
+    units    units of the row; None if no units existed yet
     context  context of the learner in units, see ``Learner.context``
     """
 
@@ -70,16 +74,16 @@ class RowUnits(NamedTuple):
     context: np.ndarray
 
     def numbers(self) -> np.ndarray:
-        """Return all fields as numbers (p,)."""
+        """Return all fields as one array (p,)."""
         head = np.array([self.round, self.version])
         if self.units is None:
             return head
         return np.concatenate([head, *map(np.ravel, self.units), self.context])
 
     def of_numbers(self, numbers: np.ndarray) -> RowUnits:
-        """Return the fields from ``numbers`` (p,), in the shapes of this object.
+        """Return the inverse of ``numbers``, for an array (p,) with the shapes of this object.
 
-        The result has no units if ``numbers`` are of another version.
+        The result has no units if the array was made with another version.
         """
         head, version = int(numbers[0]), float(numbers[1])
         if self.units is None or version != self.version:
@@ -91,7 +95,7 @@ class RowUnits(NamedTuple):
 
 
 class TargetSeries:
-    """Units of each series for one target, a learner in these units, and their mixture.
+    """Predict one target in units of each series, and mix the result with other candidates.
 
     Parameters
     ----------
@@ -99,11 +103,11 @@ class TargetSeries:
         Function of the number of inputs that returns a new core learner.
     inputs
         Names (d,) of the inputs of a row. The spacing of the first column of dates suggests
-        seasons. Without series, its inputs are also read as sines and cosines.
+        seasons. Without series, sines and cosines of its inputs become further inputs.
     seasons
         Length of each season in rows; None: search for seasons.
     n_slots
-        Number of slots; 0 for a stream without series.
+        Number of slots for series; 0 for a stream without series.
     intervals
         Intervals around the mixture. If seasons are found, the intervals learn all rows so far
         again. None: no intervals.
@@ -111,6 +115,8 @@ class TargetSeries:
     Attributes
     ----------
     seasons   length of each season in rows; () as long as no season is known
+    version   number that changes when seasons are found; SEARCHING without units
+    learner   core learner in units of the series; None as long as no units exist
     """
 
     def __init__(
@@ -128,14 +134,14 @@ class TargetSeries:
             places.get(head + end): period for head in dated for end, period in CYCLES.items()
         }
         self._days = [places[head + DAYS] for head in dated]
-        # Inputs that are also read as waves. In a panel all rows of a date share the waves, and few
-        # dates do not suffice to learn from them.
+        # Inputs whose sines and cosines become inputs. Not with several series: all rows of a date
+        # have the same waves, and the number of dates is too small to learn from them.
         self._dates = [k for k in cycles if k is not None and not n_slots]
         self._periods = np.array([cycles[k] for k in self._dates])
         self._intervals = intervals
         self.seasons = tuple(seasons or ())
         self.n_rows, self._n_known, self._n_allocated = 0, 0, 0
-        # Seasons are searched after so many targets; 0, or the rows learned when this came due.
+        # Number of targets at the next search, and number of rows when it became due; 0 before.
         self._next, self._due = EARLY, 0
         self._first = FirstRows([], [], [], [], []) if seasons is None else None
         self.version, self._n_slots = SEARCHING, max(1, n_slots)
@@ -144,7 +150,7 @@ class TargetSeries:
             self._begin()
 
     def _begin(self) -> None:
-        """Start units, learner and mixture with the present seasons."""
+        """Start units, learner and mixture for the present ``seasons``."""
         self.version = 1.0 + sum(self.seasons)
         self._seasons = np.array(self.seasons, dtype=np.int64)
         self.state = series.no_series(self._n_slots, self.seasons)
@@ -152,7 +158,7 @@ class TargetSeries:
         self.learner = self._make(self._d + series.n_inputs(self.seasons) + n_waves)
 
     def _inputs(self, X: np.ndarray, units: Units) -> np.ndarray:
-        """Return the rows X (n, d + lags) as the learner in units reads them."""
+        """Return the inputs of the learner in units for the rows X (n, d + lags)."""
         parts = [X[:, : self._d], units.inputs]
         if self._dates:
             parts.append(series.waves_of(X[:, self._dates] / self._periods))
@@ -165,12 +171,12 @@ class TargetSeries:
 
     @property
     def bytes_per_series(self) -> int:
-        """Bytes of the arrays of a series."""
+        """Bytes that a series takes in the arrays."""
         own = self.state if self.learner else series.no_series(1, ())
         return own.numbers[FRESH].nbytes + own.ring[FRESH].nbytes
 
     def allocate(self, slots: Sequence[int]) -> None:
-        """Write the initial state into slots, and make room for them."""
+        """Make room for the slots, and write the initial state into them."""
         if not slots:
             return
         most, fresh = max(slots) + 1, series.no_series(1, self.seasons)
@@ -192,8 +198,8 @@ class TargetSeries:
     def n_before_search(self, block: Block) -> int:
         """Return how many rows of a block precede the next search for seasons.
 
-        The search takes place after a whole group of rows. The result is 0 if the search is due
-        already. The first row of the next group must then be learned by ``learn_row``.
+        The search takes place between two groups of rows. The result is 0 if the search is due
+        already. The next group must then be learned with ``learn_row``, which searches.
         """
         n = len(block.y)
         if self._first is None:
@@ -216,7 +222,7 @@ class TargetSeries:
 
         Returns
         -------
-        Predictions of the mixture, and the units of the rows; None while no units exist.
+        Predictions of the mixture, and the units of the rows; None as long as no units exist.
         """
         y, slots, starts = block.y, block.slots, block.starts
         rounds = self.n_rows + np.repeat(starts[:-1], np.diff(starts))
@@ -241,11 +247,11 @@ class TargetSeries:
 
     @staticmethod
     def _complete(units: Units, raw: np.ndarray) -> None:
-        """Write the predictions of both learners into the candidates of the mixture.
+        """Complete the candidates of the mixture, in the unit of the target.
 
-        Column OWN has the predictions in units of the series, and they are converted to units of
-        the target. For a row without units, all candidates are the prediction of the learner of raw
-        targets, except the last target of a series that has one.
+        Column OWN contains predictions in units of the series, which are converted. Column RAW gets
+        the predictions ``raw`` (n,) of the learner of raw targets. In a row without units this
+        prediction replaces all candidates, except the last target of the series if there is one.
         """
         f, has = units.candidates, (units.scale > 0.0)[:, None]
         f[:, OWN] = units.location + units.scale * f[:, OWN]
@@ -265,11 +271,11 @@ class TargetSeries:
         X, slots
             Rows and their slots.
         raw, spread
-            Predictions (n,) by the learner of raw targets, and their standard deviations.
+            Predictions (n,) by the learner of raw targets, and standard deviations of their errors.
 
         Returns
         -------
-        Predictions (n,) and their standard deviations.
+        Predictions (n,) of the mixture, and standard deviations of their errors.
         """
         if self.learner is None:
             return raw, spread
@@ -279,7 +285,7 @@ class TargetSeries:
         return series.mixed(self.state, units)
 
     def width(self, half: np.ndarray, slots: np.ndarray) -> np.ndarray:
-        """Return the half-widths (n,) of the intervals of rows in these slots, in target units."""
+        """Convert half-widths (n,) of intervals to the unit of the target, for rows by slot."""
         if self.learner is None:
             return half
         return series.units_of(self.state, self._seasons, slots).width(half)
@@ -296,11 +302,11 @@ class TargetSeries:
         x, slot
             Row and its slot.
         raw, spread
-            Prediction by the learner of raw targets, and its standard deviation.
+            Prediction by the learner of raw targets, and standard deviation of its error.
 
         Returns
         -------
-        Prediction, its standard deviation, and the numbers that ``learn_row`` needs.
+        Prediction, standard deviation of its error, and the numbers that ``learn_row`` needs.
         """
         learner, empty = self.learner, np.empty(0)
         if learner is None:
@@ -327,14 +333,14 @@ class TargetSeries:
         prediction
             Third result of ``predict_row`` for this row.
         y_hat
-            Prediction of the mixture.
+            First result of ``predict_row`` for this row.
         is_last
             Whether this row was predicted last, and nothing was learned since.
         """
         if self._due and prediction.round >= self._due:
             self._search()
         raw = y_hat if prediction.units is None else float(prediction.units.candidates[0, RAW])
-        if prediction.version != self.version:  # predicted before the units began anew
+        if prediction.version != self.version:  # seasons were found after the prediction
             y_hat, _, prediction = self.predict_row(x, slot, raw, np.nan)
             is_last = True
         rounds = np.array([prediction.round])
@@ -354,7 +360,10 @@ class TargetSeries:
     def _keep(
         self, X: np.ndarray, raw: np.ndarray, y: np.ndarray, slots: np.ndarray, rounds: np.ndarray
     ) -> None:
-        """Count rows. Store them as long as the search for seasons goes on."""
+        """Count learned rows. Store them as long as the search for seasons goes on.
+
+        The arguments are the fields of ``FirstRows``, for a block.
+        """
         self.n_rows += len(y)
         if self._first is None:
             return
@@ -365,10 +374,11 @@ class TargetSeries:
             self._due = self.n_rows
 
     def _search(self) -> None:
-        """Search for seasons. If a new one is found, start anew and learn all rows so far again.
+        """Search for seasons. If new ones are found, start anew and learn all rows so far again.
 
-        Seasons are searched after EARLY and SEARCHED targets. With several series and no season
-        they are searched again after twice as many, up to MOST.
+        The search takes place after EARLY and after SEARCHED targets. If a stream of several series
+        has no season by then, it is repeated each time the number of targets has doubled, up to
+        MOST.
         """
         assert self._first is not None
         X, raw, y, slots, rounds = self._first.joined(self._d)
@@ -388,7 +398,7 @@ class TargetSeries:
     def _learn_again(
         self, X: np.ndarray, raw: np.ndarray, y: np.ndarray, slots: np.ndarray, rounds: np.ndarray
     ) -> None:
-        """Learn rows again, with the fields of ``FirstRows``."""
+        """Learn all rows so far again, with the present seasons. See ``FirstRows``."""
         starts = np.concatenate([[0], np.flatnonzero(np.diff(rounds)) + 1, [len(y)]])
         block = Block(X, X, y, np.zeros(len(y), dtype=np.bool_), slots, starts)
         n_rows, self.n_rows = self.n_rows, 0
@@ -400,7 +410,7 @@ class TargetSeries:
             self._intervals.follow(found, units.of(y), block.far)
 
     def _likely(self, X: np.ndarray, slots: np.ndarray) -> tuple[int, ...]:
-        """Return the seasons that the spacing of the dates of rows (n, d) suggests."""
+        """Return the seasons that the dates of the rows X (n, d) suggest, by their spacing."""
         order = np.argsort(slots, kind="stable")
         steps = np.diff(X[order][:, self._days], axis=0)[np.diff(slots[order]) == 0]
         steps = steps[np.isfinite(steps) & (steps > 0.0)]
@@ -416,7 +426,7 @@ class TargetSeries:
             found |= named("learner.", snapshot.snapshot(self.learner))
             found |= named("state.", snapshot.copies(self._state_of(slots)))
         if self._first is not None:
-            place = np.full(max(self._n_slots, 1) + 1, NO_SLOT)  # the last place is that of NO_SLOT
+            place = np.full(max(self._n_slots, 1) + 1, NO_SLOT)  # by slot; the index NO_SLOT is -1
             place[slots] = np.arange(len(slots))
             first = list(self._first.joined(self._d))
             first[SLOTS] = place[first[SLOTS]]
@@ -478,5 +488,5 @@ BY_SERIES = ("numbers", "ring")
 
 
 def _scaled(units: Units, y: np.ndarray) -> np.ndarray:
-    """Return the targets (n,) that the learner in units learns; NaN for a row without units."""
+    """Return targets y (n,) in units of their rows, clipped; NaN for a row without units."""
     return np.clip(units.of(y), -FARTHEST_TARGET, FARTHEST_TARGET)

@@ -1,4 +1,4 @@
-"""Slots of series: the row of the state arrays that belongs to each series name."""
+"""Assign each series a slot: the index of its row in the arrays of the state."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class SeriesSlots:
 
     @property
     def names(self) -> tuple[SeriesName, ...]:
-        """Series in memory. With ``max_series`` the series that is forgotten next is first."""
+        """Series in memory. With ``max_series`` the first is replaced next."""
         return tuple(self._slots)
 
     @property
@@ -62,20 +62,20 @@ class SeriesSlots:
         return self._slots.get(checked(name), unknown)
 
     def forget(self, name: SeriesName) -> None:
-        """Remove a series. Raises KeyError if it is unknown."""
+        """Remove a series and free its slot. Raises KeyError if the series is unknown."""
         self._free.append(self._slots.pop(checked(name)))
 
     def begin(self, names: Sequence[SeriesName]) -> None:
-        """Give new series slots with the initial state."""
+        """Assign slots with the initial state to new series."""
         if names:
             self._allocate(self._take(names))
 
     def array(self) -> np.ndarray:
-        """Return ``names`` as the bytes of a JSON list, for ``restore``."""
+        """Return ``names`` as a JSON list in an array of bytes, for ``restore``."""
         return np.frombuffer(json.dumps(self.names).encode(), dtype=np.uint8)
 
     def restore(self, kept: np.ndarray) -> None:
-        """Give slots to the series of ``array``. Raises ValueError for invalid names."""
+        """Assign slots to the series that ``array`` returned. Raises ValueError for wrong names."""
         names = json.loads(kept.tobytes())
         alike = isinstance(names, list) and all(type(name) in KINDS for name in names)
         if not alike or len(set(names)) < len(names):
@@ -87,9 +87,10 @@ class SeriesSlots:
     def spans(
         self, codes: np.ndarray, names: Sequence[SeriesName]
     ) -> Iterator[tuple[slice, np.ndarray]]:
-        """Yield parts of a block with the slots of their rows. New series get slots.
+        """Split a block into parts, and yield each part with the slots of its rows.
 
-        With ``max_series`` a part ends where a new series would replace a series of the same part.
+        New series get slots. Without ``max_series`` the whole block is one part. Otherwise a part
+        ends before a row whose series would replace a series of the same part.
 
         Parameters
         ----------
@@ -124,7 +125,7 @@ class SeriesSlots:
         yield slice(start, len(codes)), np.array(slots_of_rows, dtype=np.int64)
 
     def _take(self, names: Sequence[SeriesName]) -> list[int]:
-        """Return slots for new series, without the initial state."""
+        """Assign slots to new series, and return the slots. Their state is not yet initial."""
         n = len(names)
         slots = [self._free.pop() for _ in range(min(n, len(self._free)))]
         used = self._first + len(self._slots) + len(self._free) + len(slots)
@@ -145,7 +146,7 @@ def with_series(X: Any, column: str | None, series: Any, cure: str) -> tuple[Any
     series
         Series of each row; None: read them from the column.
     cure
-        Advice for rows without series.
+        Advice for the error message if rows have no series.
 
     Raises
     ------
@@ -173,7 +174,10 @@ def with_series(X: Any, column: str | None, series: Any, cure: str) -> tuple[Any
 
 
 def factorised(series: Any) -> tuple[np.ndarray, list[SeriesName]]:
-    """Return the code (n,) of each series, and the list of different series."""
+    """Return the codes (n,) of the series, and the list of distinct series.
+
+    A code is an index of this list. Raises ValueError if a row has no series.
+    """
     import pandas as pd
 
     if isinstance(series, str) or not hasattr(series, "__len__"):

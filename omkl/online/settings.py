@@ -1,8 +1,8 @@
 """Check the settings of a learner that is called from Python.
 
-A learner is defined by its settings and its learned state, so that it can be saved in a file. A
-``Specification`` is the part of the settings without inputs and seed: algorithm, parameters,
-dictionary and D.
+``LearnerSettings`` are the settings as the user gives them. With the learned state they define a
+learner, so both are saved in its file. A ``Specification`` contains the checked algorithm,
+parameters, dictionary and D, but no inputs and no seed.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ SCALINGS = ("columns", "none")
 MOST_CLASSES = MOST_OUTPUTS = 10_000
 DATE = "date"
 SERIES_ALGORITHM = "auto"  # the only algorithm that learns many series together
-SHORTEST, LONGEST, MOST_SEASONS = 2, 10_000, 4  # seasons that can be given
+SHORTEST, LONGEST, MOST_SEASONS = 2, 10_000, 4  # rows of a season, and number of seasons
 MOST_PENDING = 1000  # default number of predictions remembered until their targets arrive
 
 
 class Numbers(NamedTuple):
-    """Settings of a learner that are whole numbers. A missing horizon is 1."""
+    """Settings of a learner that are whole numbers, with their ranges."""
 
     D: COUNT
     seed: COUNT_OR_ZERO
@@ -46,9 +46,9 @@ class Numbers(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class LearnerSettings:
-    """Settings of a learner in the units of its user.
+    """Settings of a learner, as the arguments of ``omkl.learner``.
 
-    algorithm, params   name of the algorithm, and its parameters as typed
+    algorithm, params   name of the algorithm, and its parameters as given
     kernels             content of a YAML file of ``conf/kernels``; its key ``features`` states how
                         frequencies are placed
     inputs              names of the inputs in the order of the columns; () until the first row
@@ -111,7 +111,7 @@ class LearnerSettings:
 
     @property
     def has_seasons(self) -> bool:
-        """True if the learner has units of series, or searches for seasons."""
+        """True if the learner predicts in units of series, or searches for seasons."""
         is_possible = self.algorithm == SERIES_ALGORITHM and not self.outputs
         return is_possible and (self.series is not None or self.season != 0)
 
@@ -124,7 +124,7 @@ class LearnerSettings:
 
     @property
     def intervals(self) -> IntervalSettings | None:
-        """Settings of intervals, or None. Raises ValueError for a wrong level or rate."""
+        """Checked settings of intervals, or None. Raises ValueError for a wrong level or rate."""
         where = "a classification" if self.classes else ""
         return interval_of(self.interval, self.interval_rate, where)
 
@@ -213,16 +213,18 @@ def read(
     season: int | Sequence[int] | None = None,
     **further: Any,
 ) -> LearnerSettings:
-    """Return the settings of ``omkl.learner``; missing ones have the defaults of the YAML file.
+    """Return the settings for arguments of ``omkl.learner``.
+
+    A parameter of the algorithm that is not given has the default of the algorithm's YAML file.
 
     Parameters
     ----------
     name
-        Algorithm, as in ``algorithm=``.
+        Name of the algorithm.
     kernels, params, inputs, task, classes, features, outputs, season
         As in ``omkl.learner``.
     further
-        The fields of ``LearnerSettings`` with the same names.
+        Other fields of ``LearnerSettings``, by name.
 
     Raises
     ------
@@ -256,7 +258,7 @@ GRID = {"from": -2, "to": 2, "n": 25}  # log10 bandwidths of a family given by n
 
 
 def _kernels(given: Any) -> dict[str, Any]:
-    """Return the content of a dictionary that is given by name, as a mapping or as a list."""
+    """Return the mapping of a dictionary of kernels, given as in ``omkl.learner``."""
     if isinstance(given, str):
         if given in FAMILIES:
             raise ValueError(f"kernels={given!r} is a family: kernels=[{given!r}] has 25 of it")
@@ -265,10 +267,10 @@ def _kernels(given: Any) -> dict[str, Any]:
 
 
 def parts_of(given: Any) -> list[dict[str, Any]]:
-    """Return the parts of a dictionary given as a list.
+    """Return the parts of a dictionary of kernels that is given as a list.
 
-    An entry is a number, the bandwidth of a Gaussian kernel; the name of a family, which stands for
-    25 bandwidths from 0.01 to 100; or a part as in ``conf/kernels``.
+    An entry can be a number, which is the bandwidth of a Gaussian kernel. It can be the name of a
+    family, which stands for 25 bandwidths from 0.01 to 100. Or it is a part as in ``conf/kernels``.
     """
     if not isinstance(given, list | tuple | np.ndarray):
         raise ValueError(
@@ -289,7 +291,10 @@ def parts_of(given: Any) -> list[dict[str, Any]]:
 
 
 def _task(name: str, task: str | None, classes: Sequence[Any] | None) -> tuple[str, str]:
-    """Return the algorithm and its task; ``auto`` is ``auto_classifier`` in a classification."""
+    """Return the name of the algorithm and its task.
+
+    In a classification ``auto`` becomes ``auto_classifier``.
+    """
     if task not in (None, "regression", "classification"):
         raise ValueError(f"task={task!r}; there are: regression, classification")
     if registry.is_federated(name):
@@ -373,7 +378,13 @@ FEATURES = 50  # default of D
 
 
 class Specification(NamedTuple):
-    """Checked parts of a learner without its inputs and its seed."""
+    """Checked definition of a core learner, except its number of inputs and its seed.
+
+    algorithm    the algorithm
+    params       its parameters
+    dictionary   N kernels
+    D            random features per kernel
+    """
 
     algorithm: Algorithm
     params: Any
@@ -381,9 +392,10 @@ class Specification(NamedTuple):
     D: int
 
     def of_classes(self, n_classes: int) -> Specification:
-        """Return the specification that learns ``n_classes`` classes with one core learner.
+        """Return the specification for ``n_classes`` classes.
 
-        Return this specification if the algorithm learns each class against the rest.
+        It differs from this one if there are more than two classes and the algorithm learns all
+        classes with one core learner.
         """
         together = self.algorithm.of_classes
         if n_classes <= 2 or together is None:
@@ -395,19 +407,13 @@ class Specification(NamedTuple):
         """Return the number of core learners: one, or one per class against the rest."""
         return n_classes if n_classes > 2 and not self.algorithm.learns_classes_together else 1
 
-    def learner(
-        self,
-        n_inputs: int,
-        seed: int,
-        threads: int = 1,
-        model: Any = None,
-    ) -> Learner:
-        """Return a new learner.
+    def learner(self, n_inputs: int, seed: int, threads: int = 1, model: Any = None) -> Learner:
+        """Return a new core learner.
 
         Parameters
         ----------
         n_inputs
-            d with lags.
+            Number of inputs, including past targets.
         seed
             Seed of features and choices.
         threads
@@ -415,39 +421,27 @@ class Specification(NamedTuple):
         model
             Representation to start from, as in ``Learner``; None: a new one.
         """
-        return Learner(
-            self.algorithm,
-            self.params,
-            self.dictionary,
-            n_inputs,
-            self.D,
-            seed,
-            model=model,
-            threads=threads,
-        )
+        algorithm, params, dictionary, D = self
+        return Learner(algorithm, params, dictionary, n_inputs, D, seed, model, threads)
 
 
 def specify(
-    name: str,
-    given: Mapping[str, Any],
-    dictionary: tuple[Kernel, ...],
-    D: int,
-    horizon: int | None,
+    name: str, given: Mapping[str, Any], dictionary: tuple[Kernel, ...], D: int, horizon: int | None
 ) -> Specification:
-    """Check parameters by the names of the algorithm's ``Params``.
+    """Check the parameters of an algorithm, and return the specification.
 
     Parameters
     ----------
     name
-        Algorithm.
+        Name of the algorithm.
     given
-        Parameters as typed.
+        Parameters by name, as the user gives them.
     dictionary
         N kernels.
     D
         Random features per kernel.
     horizon
-        T, for parameters that name it; None: unknown.
+        Number of rows T, for parameters that contain T; None: unknown.
 
     Raises
     ------
@@ -465,7 +459,7 @@ def specify(
             f"placed; leave it at {RFF}"
         )
     check = algorithm.representation.check_kernels
-    # The number of inputs is unknown here, and these checks do not read it.
+    # The number of inputs is unknown here. 1 stands for it, because these checks do not read it.
     if check is not Representation._field_defaults["check_kernels"]:
         check(algorithm.kernels(params, dictionary, 1))
     return Specification(algorithm, params, dictionary, D)

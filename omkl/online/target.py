@@ -1,4 +1,4 @@
-"""Learn one target of a row whose inputs are scaled."""
+"""Learn one target of scaled rows. An ``OnlineLearner`` has a ``TargetLearner`` per output."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from omkl.online.series import TargetSeries
 
 @dataclasses.dataclass(eq=False)
 class TargetLearner:
-    """Learner of one target: core learners, units of the target and its series, and intervals.
+    """Learn one target with core learners, units of the target and its series, and intervals.
 
     Parameters
     ----------
     learners
         One core learner, or one per class against the rest.
     scaler
-        Past values of the target, and its units.
+        Past values of the target, and its mean and deviation so far.
     levels
-        Means of the target by category, which replace codes of categories in rows; None without
-        them.
+        Mean of the target per category, which replaces the code of the category in a row; None if
+        no input is coded in this way.
     intervals
         Intervals of one width; None if the learner has no intervals.
     widths
@@ -43,9 +43,9 @@ class TargetLearner:
     series
         Units of each series, or the search for a season; None if the learner has neither.
     moves
-        Whether the targets known at prediction define the unit in which a target is learned.
+        Whether targets are standardised by the targets that were known at the prediction.
     softens
-        Whether core learners read softened inputs and targets.
+        Whether large inputs and targets are reduced by ``softened`` before core learners read them.
     """
 
     learners: list[Learner]
@@ -62,10 +62,10 @@ class TargetLearner:
         self._d = self.learners[0].d - self.scaler.n_lags
 
     def drops_widths(self) -> bool:
-        """Remove parts that are no longer needed, and return whether learned widths are among them.
+        """Remove parts that are no longer needed. Return whether learned widths were removed.
 
-        A search for a season is removed after its end, and learned widths once the learner predicts
-        in the units of each series.
+        The search for a season is removed after its end. Learned widths are removed as soon as the
+        learner predicts in the units of each series.
         """
         if self.series and self.series.is_idle:
             self.series = None
@@ -77,9 +77,9 @@ class TargetLearner:
     # --- Inputs -----------------------------------------------------------------------------------
 
     def _inputs(self, X: np.ndarray, known: KnownTargets | None = None) -> np.ndarray:
-        """Return the rows X as core learners read them, with the lags filled in.
+        """Return the inputs of the core learners for rows X, including the past targets (lags).
 
-        The lags are those of ``known``, or the latest targets if ``known`` is None.
+        The past targets are those of ``known``. If ``known`` is None, they are the latest targets.
         """
         if self.scaler.n_lags:
             lags = known.lags if known else np.tile(self.scaler.lags, (len(X), 1))
@@ -87,18 +87,18 @@ class TargetLearner:
         return softened(X) if self.softens else X
 
     def _inputs_now(self, Z: np.ndarray) -> np.ndarray:
-        """Return the rows Z as core learners read them if each comes next."""
+        """Return the inputs of the core learners for rows Z, each as if it came next."""
         return self._inputs(self.levels.filled(Z) if self.levels else Z)
 
     def _past(self, z: np.ndarray) -> np.ndarray:
-        """Return the numbers of past targets that the row z reads: lags, and those of levels."""
+        """Return the inputs that depend on past targets: lags, and means of z's categories."""
         lags = self.scaler.lags
         return np.concatenate([lags, self.levels.of_row(z)]) if self.levels else lags
 
     def input_row(self, z: np.ndarray, past: np.ndarray | None = None) -> np.ndarray:
-        """Return a row z (d + lags,) as core learners read it, with the numbers of ``_inputs``.
+        """Return the inputs of the core learners for one row z, equal to those of ``_inputs``.
 
-        ``lags`` are the past targets of the row; None: the latest.
+        ``past`` is the result of ``_past`` at the prediction of the row; None: its present result.
         """
         past = self._past(z) if past is None else past
         lags, of_levels = past[: self.scaler.n_lags], past[self.scaler.n_lags :]
@@ -140,7 +140,7 @@ class TargetLearner:
         trace, units = traces[0], None
         if len(traces) > 1:
             trace = trace._replace(y_hat=np.stack([one.y_hat for one in traces], axis=1))
-        if known and self.moves:  # a spread is NaN before targets have a deviation
+        if known and self.moves:  # spreads are NaN as long as the deviation of targets is 0
             unit = np.where(known.unit > 0.0, known.unit, np.nan)
             y_hat = known.centre + known.unit * trace.y_hat
             trace = Trace(y_hat, trace.asked, unit * trace.spread)
@@ -158,9 +158,10 @@ class TargetLearner:
         return Predictions(trace.y_hat, trace.asked, ends.spread, ends.low, ends.high)
 
     def predict(self, Z: np.ndarray, slots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return predictions (n,) or (n, K) and standard deviations (n,) of the rows Z.
+        """Return predictions and standard deviations (n,) of the rows Z, each as if it came next.
 
-        Each row is predicted as if it came next. Nothing is learned.
+        Predictions are (n,), or (n, K) of K classes that are learned against the rest. Nothing is
+        learned.
         """
         X = self._inputs_now(Z)
         found = [learner.predict_with_spread(X) for learner in self.learners]
@@ -188,14 +189,12 @@ class TargetLearner:
         ----------
         Z
             Scaled rows (n, d + lags).
-        y_hat
-            Predictions (n,).
-        spread
-            Standard deviation of the core learner (n,), in the units of the target.
+        y_hat, spread
+            Results (n,) of ``predict``.
         far
-            Whether an input is far from all learned inputs (n,).
+            (n,) bool, whether each row has an input far outside its usual range.
         slots
-            Slot of the series of each row (n,).
+            Slot (n,) of the series of each row.
         """
         half = np.full(len(far), np.nan)
         if self.intervals:
@@ -222,9 +221,9 @@ class TargetLearner:
         Parameters
         ----------
         row
-            Inputs that core learners read.
+            Inputs of the core learners, from ``input_row``.
         far
-            Whether an input is far from all learned inputs.
+            Whether the row has an input far outside its usual range.
         z
             The scaled row (d + lags,).
         slot
@@ -261,19 +260,14 @@ class TargetLearner:
         return RowPrediction(y_hat, asked, spread, low, high, far, scored, past, width, part)
 
     def learn_one(
-        self,
-        row: np.ndarray | None,
-        z: np.ndarray,
-        y: float,
-        prediction: RowPrediction,
-        slot: int,
+        self, row: np.ndarray | None, z: np.ndarray, y: float, prediction: RowPrediction, slot: int
     ) -> None:
         """Learn one target.
 
         Parameters
         ----------
         row
-            Inputs that core learners read, if z was predicted last; otherwise None.
+            Inputs of the core learners if z was predicted last; otherwise None.
         z
             The scaled row (d + lags,).
         y
@@ -305,7 +299,7 @@ class TargetLearner:
         if self.least and not math.isnan(y):
             self.least.take_one(y)
         if series and part and part.version != series.version:
-            return  # units began anew, and the prediction has none
+            return  # a season was found after the prediction, which has no units of the new season
         if self.intervals and part and part.units:
             y_hat, scaled = part.units.of(np.array([prediction.y_hat, y])).tolist()
             self.intervals.follow_one(y_hat, prediction.scored, scaled, prediction.far)
@@ -318,7 +312,7 @@ class TargetLearner:
     # --- Files ------------------------------------------------------------------------------------
 
     def arrays(self, slots: np.ndarray) -> dict[str, np.ndarray]:
-        """Return copies of the learned state, with that of the series in ``slots``."""
+        """Return copies of the learned state, including the state of the series in ``slots``."""
         found = named("labels.", self.scaler.arrays())
         if self.levels:
             found |= named("levels.", self.levels.arrays())
@@ -335,7 +329,10 @@ class TargetLearner:
         return found
 
     def restore(self, kept: Mapping[str, np.ndarray]) -> None:
-        """Restore ``arrays``, except those of series. Raises Mismatch if they do not fit."""
+        """Restore the result of ``arrays``, except the state of series.
+
+        Raises ``snapshot.Mismatch`` if an array does not fit.
+        """
         for k, learner in enumerate(self.learners):
             snapshot.restore(learner, below(f"learner.{k}.", kept))
         self.scaler.restore(below("labels.", kept))
