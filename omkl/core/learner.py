@@ -156,7 +156,12 @@ class Learner:
         return trace
 
     def learn_groups(
-        self, X: np.ndarray, ahead: np.ndarray, y: np.ndarray, starts: np.ndarray
+        self,
+        X: np.ndarray,
+        ahead: np.ndarray,
+        y: np.ndarray,
+        starts: np.ndarray,
+        forgets: bool = False,
     ) -> Trace:
         """Predict all rows of a group, then learn the rows, group by group.
 
@@ -170,6 +175,8 @@ class Learner:
             Targets (n,). A row whose target is NaN is predicted only.
         starts
             (G + 1,) first row of each group, and n.
+        forgets
+            Whether to ``forget_context`` after each row of a group but the first.
 
         Returns
         -------
@@ -183,8 +190,11 @@ class Learner:
             else:
                 y_hat, spread = self.predict_with_spread(ahead[rows])
                 part, context = Trace(y_hat, ~np.isnan(y[rows]), spread), self.context()
-                for x, label in zip(X[rows][part.asked], y[rows][part.asked].tolist(), strict=True):
+                labels = y[rows][part.asked].tolist()
+                for k, (x, label) in enumerate(zip(X[rows][part.asked], labels, strict=True)):
                     self.learn_one(x, label, context)
+                    if forgets and k:
+                        self.forget_context()
             for whole, found in zip(trace, part, strict=True):
                 whole[rows] = found
         return trace
@@ -270,6 +280,11 @@ class Learner:
         if not arrays:
             return np.empty(0)
         return np.concatenate(arrays) if self.t else np.full(sum(map(len, arrays)), np.nan)
+
+    def forget_context(self) -> None:
+        """Set the numbers of earlier rows that the next prediction reads to 0."""
+        for array in self.representation.context(self.state.model):
+            array[:] = 0.0
 
     def _learn_late(self, x: np.ndarray, y: float | None, context: np.ndarray) -> bool:
         """Learn the row x (d,) with the context of its prediction."""

@@ -241,7 +241,10 @@ class TargetSeries:
         assert learner is not None
         starts = np.unique(np.concatenate([[0], np.cumsum(has)])[block.starts])
         rows, ahead = (self._inputs(X, units)[has] for X in (block.X, block.ahead))
-        found = learner.learn_groups(rows, ahead, _scaled(units, block.y)[has], starts)
+        # The past targets before a group are those of other series on the date before, and the same
+        # for all its rows. A learner of few dates would fit them by chance.
+        scaled = _scaled(units, block.y)[has]
+        found = learner.learn_groups(rows, ahead, scaled, starts, forgets=True)
         units.candidates[:, OWN] = 0.0
         units.candidates[has, OWN] = found.y_hat
 
@@ -353,6 +356,8 @@ class TargetSeries:
             row = self._inputs(x[None, :], units)[0]
             learner.learn_one(row, scaled, None if is_last else prediction.context)
         series.learn_mixture(self.state, units, np.array([y_hat]), label, rounds)
+        if self.state.group[-1] > 1.0:  # as ``forgets`` of ``learn_groups``
+            learner.forget_context()
         series.learn_targets(self.state, np.array([slot]), label)
 
     # --- Seasons ----------------------------------------------------------------------------------

@@ -162,6 +162,9 @@ def by_hand(
             if f is not None and not math.isnan(y[t]):
                 u = np.clip((y[t] - location) / scale, -30.0, 30.0)
                 own.learn_one(np.concatenate([X[t], block]), u, contexts[1])
+                if gains:  # the past targets before the next group are those of other series
+                    for array in own.representation.context(own.state.model):
+                        array[:] = 0.0
                 gains.append(mixture.gains(f, y_hat[t], y[t], scale, not gains))
                 squared = 0.99 * squared + ((y_hat[t] - y[t]) / scale) ** 2
                 n_squared = 0.99 * n_squared + 1.0
