@@ -15,6 +15,10 @@ Round    1. The score of a row is s_t = |y_t - y_hat_t|. q(a) is the ceil((1 - a
          4. Rows far outside the usual range have further levels a'_k and weights w'_k. They move
             like a_k and w_k, but by these rows alone. The level of such a row is the lower of both
             mixtures, so its interval is never narrower than that of another row.
+         5. Rows that were all predicted before one of their targets arrived, such as those of one
+            date, share shocks: n of them count as sqrt(n) rows. a_k moves from its value before
+            the group by rate_k sqrt(n) (alpha - m_k), where m_k is the mean of [a_k > b] over the
+            group, and w_k is multiplied by exp(-eta sqrt(n) l_k), l_k the mean loss.
 Differs  In the paper the interval is the whole line for a < 1 / (n + 1). Here q(a) is then the
          largest stored score times exp(3 (1 / (n + 1) - a)), and b of a score above the largest is
          the level at which q reaches it. So repeated misses widen the interval as far as needed,
@@ -207,6 +211,7 @@ MOST = 2.0  # limit of half an interval, in ranges of the targets so far
 GROWTH = 3.0  # slope of log(q) for levels below that of the largest stored score
 LEAST_LEVEL = -1.0
 FARTHEST = 4.0  # limit of a stored score, in multiples of the largest stored one
+ALONE = -1.0  # number of the group of a row that is alone
 N_FARTHEST = 20  # scores from which on widths and scores have these limits
 
 # Columns of a series' own numbers, see ``SeriesConformal``.
@@ -225,6 +230,9 @@ class State(NamedTuple):
     ordered   (W,) the same scores in ascending order, then infinity
     n         (1,) number of scores so far
     labels    (2,) least and largest target so far
+    group     (3,) number of the present group of rows, its rows so far, and those far out
+    before    (4, K) levels and weights before this group: of all rows, and of rows far out
+    sums      (4, K) misses and losses of the rows of this group in the same order
     """
 
     rates: np.ndarray
@@ -236,6 +244,9 @@ class State(NamedTuple):
     ordered: DERIVED
     n: COUNTS
     labels: np.ndarray
+    group: np.ndarray
+    before: np.ndarray
+    sums: np.ndarray
 
 
 class Conformal:
@@ -267,12 +278,15 @@ class Conformal:
             ordered=np.full(WINDOW, np.inf),
             n=np.zeros(1, dtype=np.int64),
             labels=np.array([np.inf, -np.inf]),
+            group=np.zeros(3),
+            before=np.zeros((4, K)),
+            sums=np.zeros((4, K)),
         )
         varies = level**2 * alpha**3 + alpha**2 * level**3
         eta = math.sqrt(3.0 / HORIZON * (math.log(K * HORIZON) + 2.0) / varies)
         self._constants = (alpha, eta)
         # Arrays of ``learn``, for one prediction.
-        self._row = (*np.zeros((3, 1)), np.zeros(1, dtype=np.bool_))
+        self._row = (*np.zeros((4, 1)), np.zeros(1, dtype=np.bool_))
 
     def half_width(self, far: bool = False) -> float:
         """Return the half-width of the next interval; NaN before the first target.
@@ -281,7 +295,7 @@ class Conformal:
         """
         return self.learn(0.0, math.nan, far)
 
-    def learn(self, y_hat: float, y: float, far: bool = False) -> float:
+    def learn(self, y_hat: float, y: float, far: bool = False, group: float = ALONE) -> float:
         """Return the half-width of the interval of one prediction, then learn its target.
 
         Parameters
@@ -290,10 +304,12 @@ class Conformal:
             Prediction and target; NaN for an unknown target.
         far
             Whether the row is far out.
+        group
+            Number of the row's group, see ``follow``.
         """
-        prediction, label, half, is_far = self._row
-        prediction[0], label[0], is_far[0] = y_hat, y, far
-        _learn_one(self.state, prediction, label, is_far, half, *self._constants)
+        prediction, label, half, groups, is_far = self._row
+        prediction[0], label[0], groups[0], is_far[0] = y_hat, y, group, far
+        _learn_one(self.state, prediction, label, is_far, groups, half, *self._constants)
         return float(half[0])
 
     def restore(self, kept: Mapping[str, np.ndarray]) -> None:
@@ -305,7 +321,13 @@ class Conformal:
         n, ordered = min(int(self.state.n[0]), WINDOW), self.state.ordered
         ordered[:n], ordered[n:] = np.sort(self.state.scores[:n]), np.inf
 
-    def follow(self, y_hat: np.ndarray, y: np.ndarray, far: np.ndarray | None = None) -> np.ndarray:
+    def follow(
+        self,
+        y_hat: np.ndarray,
+        y: np.ndarray,
+        far: np.ndarray | None = None,
+        groups: np.ndarray | None = None,
+    ) -> np.ndarray:
         """Return the half-width (n,) of each prediction, computed before its target is learned.
 
         Parameters
@@ -314,11 +336,15 @@ class Conformal:
             Predictions and targets (n,). A target is NaN if it is unknown.
         far
             Whether each row is far out, bool (n,); None for no row.
+        groups
+            Number (n,) >= 0 of the group of each row, or ALONE. Consecutive rows of one group were
+            predicted before one of their targets arrived. None: each row is alone.
         """
         half = np.empty(len(y_hat))
-        y_hat, y = (np.ascontiguousarray(a, dtype=float) for a in (y_hat, y))
+        groups = np.full(len(y), ALONE) if groups is None else groups
+        y_hat, y, groups = (np.ascontiguousarray(a, dtype=float) for a in (y_hat, y, groups))
         far = np.zeros(len(y), dtype=np.bool_) if far is None else np.ascontiguousarray(far)
-        _follow(self.state, y_hat, y, far, half, *self._constants)
+        _follow(self.state, y_hat, y, far, groups, half, *self._constants)
         return half
 
 
@@ -376,15 +402,23 @@ def _level_of_score(ordered, n, place, score):
 
 
 @inlined
-def _learn(rates, levels, weights, b, alpha, eta):
-    """Update levels and their weights (K,) by the level b of a target."""
-    K = rates.shape[0]
+def _learn(rates, levels, weights, before, sums, at, n, b, alpha, eta):
+    """Update levels and their weights (K,) by the level b of a target, the n-th of its group.
+
+    The levels, weights, misses and losses of the group are in rows ``at`` and ``at + 1``.
+    """
+    K, root = rates.shape[0], math.sqrt(n)
     total = 0.0
     for k in range(K):
-        off = b - levels[k]
-        weights[k] *= math.exp(-eta * pinball(alpha, off))
+        if n == 1.0:
+            before[at, k], before[at + 1, k] = levels[k], weights[k]
+            sums[at, k] = sums[at + 1, k] = 0.0
+        off = b - before[at, k]
+        sums[at, k] += missed(off)
+        sums[at + 1, k] += pinball(alpha, off)
+        weights[k] = before[at + 1, k] * math.exp(-eta * sums[at + 1, k] / root)
         total += weights[k]
-        levels[k] += rates[k] * (alpha - missed(off))
+        levels[k] = before[at, k] + min(1.0, rates[k] * root) * (alpha - sums[at, k] / n)
         levels[k] = max(LEAST_LEVEL, levels[k])
     share = 1.0 / (2.0 * HORIZON)
     for k in range(K):
@@ -415,7 +449,7 @@ def _half_width(state, far):
 
 
 @compiled
-def _follow(state, y_hat, y, far, half, alpha, eta):
+def _follow(state, y_hat, y, far, groups, half, alpha, eta):
     """Write each half-width to half (n,) before learning its target."""
     for s in range(y_hat.shape[0]):
         half[s] = _half_width(state, far[s])
@@ -424,19 +458,29 @@ def _follow(state, y_hat, y, far, half, alpha, eta):
             state.labels[1] = max(state.labels[1], y[s])
         score = abs(y[s] - y_hat[s])
         if math.isfinite(score):
-            _keep_score(state, score, far[s], alpha, eta)
+            _keep_score(state, score, far[s], groups[s], alpha, eta)
 
 
 @inlined
-def _keep_score(state, score, far, alpha, eta):
+def _keep_score(state, score, far, number, alpha, eta):
     """Add a score to the window, and update the levels by its rank there."""
-    n = min(state.n[0], state.scores.shape[0])
+    n, group = min(state.n[0], state.scores.shape[0]), state.group
+    if number < 0.0 or number != group[0]:
+        group[0], group[1], group[2] = number, 0.0, 0.0
     if n > 0:
         place = n_less(state.ordered, n, score)
         b = _level_of_score(state.ordered, n, place, score)
-        _learn(state.rates, state.levels, state.weights, b, alpha, eta)
+        group[1] += 1.0
+        _learn(
+            state.rates, state.levels, state.weights, state.before, state.sums, 0,
+            group[1], b, alpha, eta,
+        )  # fmt: skip
         if far:
-            _learn(state.rates, state.far_levels, state.far_weights, b, alpha, eta)
+            group[2] += 1.0
+            _learn(
+                state.rates, state.far_levels, state.far_weights, state.before, state.sums, 2,
+                group[2], b, alpha, eta,
+            )  # fmt: skip
     largest = state.ordered[n - 1] if n > 0 else 0.0
     if n >= N_FARTHEST and largest > 0.0:
         score = min(score, FARTHEST * largest)
@@ -466,7 +510,7 @@ def _follow_series(state, units, slots, y_hat, y, late, half, alpha, eta):
             continue
         if units[s, LABELS] >= late:
             if unit > 0.0:
-                _keep_score(state, score / unit, False, alpha, eta)
+                _keep_score(state, score / unit, False, ALONE, alpha, eta)
             error = units[s, ERROR]
             if n_errors >= N_FARTHEST and error > 0.0:
                 score = min(score, FARTHEST_OF_SERIES * error)

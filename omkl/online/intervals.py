@@ -15,7 +15,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from omkl.core import conformal, snapshot
-from omkl.core.conformal import N_FARTHEST, WINDOW, Conformal, IntervalSettings
+from omkl.core.conformal import ALONE, N_FARTHEST, WINDOW, Conformal, IntervalSettings
 from omkl.core.hyperparameters import COUNTS, Range
 from omkl.core.learner import Learner, Trace, runs_of
 from omkl.core.series import Units
@@ -59,7 +59,9 @@ class AdaptiveIntervals:
         self._conformal = Conformal(self._settings.level, rates_of(self._settings))
         self._n_known = 0
 
-    def follow(self, trace: Trace, y: np.ndarray, far: np.ndarray) -> np.ndarray:
+    def follow(
+        self, trace: Trace, y: np.ndarray, far: np.ndarray, groups: np.ndarray | None = None
+    ) -> np.ndarray:
         """Return the half-widths of n intervals, each computed before its target is learned.
 
         Parameters
@@ -70,6 +72,8 @@ class AdaptiveIntervals:
             (n,) targets, NaN if unknown.
         far
             (n,) bool, whether each row has an input far outside its usual range.
+        groups
+            (n,) number of the group of each row, as in ``Conformal.follow``.
 
         Returns
         -------
@@ -79,9 +83,12 @@ class AdaptiveIntervals:
         known = ~np.isnan(y)
         counts = self._n_known + np.cumsum(known) > self._late
         self._n_known += int(known.sum())
-        return self._conformal.follow(trace.y_hat, np.where(counts & trace.asked, y, np.nan), far)
+        scored = np.where(counts & trace.asked, y, np.nan)
+        return self._conformal.follow(trace.y_hat, scored, far, groups)
 
-    def follow_groups(self, trace: Trace, block: Block, units: Units | None) -> np.ndarray:
+    def follow_groups(
+        self, trace: Trace, block: Block, units: Units | None, groups: np.ndarray | None
+    ) -> np.ndarray:
         """Return half-widths (n,) as ``follow`` does, for rows in groups.
 
         The half-widths of a group are computed before any of its targets is learned.
@@ -95,20 +102,22 @@ class AdaptiveIntervals:
         units
             Units of the rows. Errors are divided by the scale of the row's series; None: they are
             not divided.
+        groups
+            (n,) number of the group of each row; None: each row is alone.
         """
         y, half = block.y, np.empty(len(block.y))
         if units is not None:
             trace, y = trace._replace(y_hat=units.of(trace.y_hat)), units.of(y)
         for rows, together in runs_of(block.starts):
             part, far = Trace(*(array[rows] for array in trace)), block.far[rows]
-            if together:
-                half[rows] = self.half_widths(far)
-                self.follow(part, y[rows], far)
-            else:
-                half[rows] = self.follow(part, y[rows], far)
+            before = self.half_widths(far)
+            found = self.follow(part, y[rows], far, None if groups is None else groups[rows])
+            half[rows] = before if together else found
         return half if units is None else units.width(half)
 
-    def follow_one(self, y_hat: float, scored: bool, y: float, far: bool) -> None:
+    def follow_one(
+        self, y_hat: float, scored: bool, y: float, far: bool, group: float = ALONE
+    ) -> None:
         """Learn the error of one prediction. The state then equals that after ``follow``.
 
         Parameters
@@ -119,11 +128,13 @@ class AdaptiveIntervals:
             Whether the error is learned. If False, only the number of known targets changes.
         far
             Whether the row has an input far outside its usual range.
+        group
+            Number of the row's group.
         """
         if not math.isnan(y):
             self._n_known += 1
         if scored:
-            self._conformal.learn(y_hat, y, far)
+            self._conformal.learn(y_hat, y, far, group)
 
     @property
     def scores_next(self) -> bool:

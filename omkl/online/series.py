@@ -210,6 +210,10 @@ class TargetSeries:
         row = int(np.searchsorted(known, self._next))
         return int(block.starts[block.starts > row][0]) if row < n else n
 
+    def rounds(self, starts: np.ndarray) -> np.ndarray:
+        """Return the number (n,) of rows learned before the prediction of each of the next rows."""
+        return self.n_rows + np.repeat(starts[:-1], np.diff(starts))
+
     def learn(self, block: Block, trace: Trace) -> tuple[Trace, Units | None]:
         """Predict all rows of a group, then learn the rows, group by group.
 
@@ -225,7 +229,7 @@ class TargetSeries:
         Predictions of the mixture, and the units of the rows; None as long as no units exist.
         """
         y, slots, starts = block.y, block.slots, block.starts
-        rounds = self.n_rows + np.repeat(starts[:-1], np.diff(starts))
+        rounds = self.rounds(starts)
         self._keep(block.X, trace.y_hat, y, slots, rounds)
         if self.learner is None:
             return trace, None
@@ -412,7 +416,7 @@ class TargetSeries:
         if self._intervals and units is not None:
             self._intervals.restart()
             found = found._replace(y_hat=units.of(found.y_hat))
-            self._intervals.follow(found, units.of(y), block.far)
+            self._intervals.follow(found, units.of(y), block.far, rounds)
 
     def _likely(self, X: np.ndarray, slots: np.ndarray) -> tuple[int, ...]:
         """Return the seasons that the dates of the rows X (n, d) suggest, by their spacing."""

@@ -144,11 +144,14 @@ class TargetLearner:
             unit = np.where(known.unit > 0.0, known.unit, np.nan)
             y_hat = known.centre + known.unit * trace.y_hat
             trace = Trace(y_hat, trace.asked, unit * trace.spread)
+        rounds = None
         if self.series:
+            rounds = self.series.rounds(block.starts)
             trace, units = self.series.learn(block, trace)
         half = np.full(len(y), np.nan)
         if self.intervals:
-            half = self.intervals.follow_groups(trace, block, units)
+            rounds = None if units is None else rounds
+            half = self.intervals.follow_groups(trace, block, units, rounds)
         if self.widths:
             ends = self.widths.follow(rows, trace, half, y, block.far)
         else:
@@ -302,7 +305,9 @@ class TargetLearner:
             return  # a season was found after the prediction, which has no units of the new season
         if self.intervals and part and part.units:
             y_hat, scaled = part.units.of(np.array([prediction.y_hat, y])).tolist()
-            self.intervals.follow_one(y_hat, prediction.scored, scaled, prediction.far)
+            self.intervals.follow_one(
+                y_hat, prediction.scored, scaled, prediction.far, float(part.round)
+            )
         elif self.intervals:
             self.intervals.follow_one(prediction.y_hat, prediction.scored, y, prediction.far)
         if self.widths and prediction.scored:

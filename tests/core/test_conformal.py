@@ -14,13 +14,16 @@ from omkl.core.conformal import NO_LABELS, RATES, WINDOW, Conformal, SeriesConfo
 NONE = math.nan
 
 
-def widths(error, level=0.9, rates=RATES, far=None):
+def widths(error, level=0.9, rates=RATES, far=None, groups=None):
     """Half widths before each label, of predictions 0."""
-    return Conformal(level, rates).follow(np.zeros(len(error)), np.asarray(error, float), far)
+    error = np.asarray(error, float)
+    return Conformal(level, rates).follow(np.zeros(len(error)), error, far, groups)
 
 
-def by_the_letter(error, level, rates, far, window=WINDOW, horizon=500, widest=2.0):
+def by_the_letter(error, level, rates, far, groups=None, window=WINDOW, horizon=500, widest=2.0):
     """The same, by sorting all scores in every round; with fractions where nothing is irrational.
+
+    Rows of one group count together, as the square root of their number.
 
     One rate moves its level by whole multiples of alpha x rate: whether a place is a whole number
     is then no matter of rounding.
@@ -32,7 +35,10 @@ def by_the_letter(error, level, rates, far, window=WINDOW, horizon=500, widest=2
     of_losses = float((1 - alpha) ** 2 * alpha**3 + alpha**2 * (1 - alpha) ** 3)
     eta = math.sqrt(3 / horizon) * math.sqrt((math.log(K * horizon) + 2) / of_losses)
     scores: list[float] = []
+    before: list = [None, None]  # levels and weights, and the misses and losses of the group
     for t, s in enumerate(error):
+        if t == 0 or groups is None or groups[t] != groups[t - 1]:
+            before = [None, None]
         kept = np.sort(scores[-window:])
         n = len(kept)
         if n == 0:
@@ -51,39 +57,32 @@ def by_the_letter(error, level, rates, far, window=WINDOW, horizon=500, widest=2
         if 0.0 < kept[-1] < s:
             b = max(-1, b - number(math.log(s / kept[-1]) / 3.0))
         for j in range(1 + int(far[t])):
-            loss = np.array([float(alpha * (b - one) - min(0, b - one)) for one in a[j]])
-            p = w[j] * np.exp(-eta * loss)
+            at, weights, misses, losses = before[j] or (a[j], w[j], [], [])
+            losses = [*losses, [float(alpha * (b - one) - min(0, b - one)) for one in at]]
+            misses = [*misses, [one > b for one in at]]
+            before[j] = at, weights, misses, losses
+            m = len(misses)
+            rows = 1 if m == 1 else math.sqrt(m)  # that the group counts as
+            p = weights * np.exp(-eta * rows * np.mean(losses, axis=0))
             w[j] = (1 - 1 / (2 * horizon)) * p / p.sum() + 1 / (2 * horizon * K)
-            moved = zip(a[j], rates, strict=True)
-            a[j] = [max(-1, one + r * (alpha - (one > b))) for one, r in moved]
+            missed = [number(int(n)) / m for n in np.sum(misses, axis=0)]
+            moved = zip(at, rates, missed, strict=True)
+            a[j] = [max(-1, one + min(1, r * rows) * (alpha - miss)) for one, r, miss in moved]
         scores.append(min(s, 4.0 * kept[-1]) if n >= 20 and kept[-1] > 0.0 else s)
     return np.array(halves)
 
 
-def test_first_rounds_by_hand():
-    """One rate of 0.1, level 0.5: scores 1, 3, 2, and the levels 0.5, 0.45 and 0.5 on the way.
-
-    Before label 2 the only score is 1, and ceil(0.5 x 2) = 1: it is the interval. 3 is outside
-    (b = 1/2 is not below 0.5: it counts as inside), and so on as the letter has it.
-    """
-    half = widths([1.0, 3.0, 2.0, 0.0], level=0.5, rates=(0.1,))
-    assert math.isnan(half[0])
-    # b = 1 - 1/2 = 0.5, a = 0.5 is not above it: a rises by 0.1 x 0.5 to 0.55
-    # 2 scores: ceil(0.45 x 3) = 2, the second smallest
-    assert half[1:3].tolist() == [1.0, 3.0]
-    # 2 lies above one of two: b = 2/3, a rises to 0.6; ceil(0.4 x 4) = 2 of (1, 2, 3)
-    assert half[3] == 2.0
-
-
-@pytest.mark.parametrize("rates", [(0.02,), RATES])
-def test_equals_the_letter(rates):
+@pytest.mark.parametrize(("rates", "grouped"), [((0.02,), False), (RATES, False), (RATES, True)])
+def test_equals_the_letter(rates, grouped):
     """Also with ties, scores beyond the window, levels that leave [0, 1], and rows far out."""
     rng = np.random.default_rng(1)
+    groups = np.cumsum(rng.random(1500) < 0.1).astype(float) if grouped else None
     error = np.abs(np.round(rng.standard_normal(1500), 1)) * np.where(np.arange(1500) < 700, 1, 6)
     far = rng.random(1500) < 0.05
     error[far] *= 4
-    half = by_the_letter(error, 0.8, rates, far)
-    np.testing.assert_allclose(widths(error, 0.8, rates, far), half, rtol=1e-12)
+    half = by_the_letter(error, 0.8, rates, far, groups)
+    found = widths(error, 0.8, rates, far, groups)
+    np.testing.assert_allclose(found, half, rtol=1e-9 if grouped else 1e-12)
 
 
 def test_rows_far_out_are_covered_and_widen_no_other_interval():
@@ -100,13 +99,25 @@ def test_rows_far_out_are_covered_and_widen_no_other_interval():
     assert (np.abs(5.0 * error) <= alike)[far].mean() < 0.8
 
 
-def test_one_row_at_a_time_gives_the_same_bits_of_rows_far_out():
+def test_one_row_at_a_time_gives_the_same_bits_of_groups_and_of_rows_far_out():
     rng = np.random.default_rng(6)
     error, far = rng.standard_normal(60), rng.random(60) < 0.3
-    whole, one = widths(error, far=far), Conformal(0.9)
+    groups = np.repeat([-1.0, 3.0, 4.0, -1.0], 15)
+    whole, one = widths(error, far=far, groups=groups), Conformal(0.9)
     for s in range(60):
         np.testing.assert_equal(one.half_width(far[s]), whole[s])
-        one.learn(0.0, error[s], far[s])
+        kept, one = snapshot.copies(one.state), Conformal(0.9)
+        one.restore(kept)
+        np.testing.assert_equal(one.learn(0.0, error[s], far[s], groups[s]), whole[s])
+
+
+def test_rows_of_one_date_that_share_shocks_are_covered():
+    """300 dates of 50 rows. Row by row, the level follows the date whose rows are all predicted."""
+    rng = np.random.default_rng(7)
+    error = 2.0 * np.repeat(rng.standard_normal(300), 50) + rng.standard_normal(15_000)
+    for groups, low, high in ((np.repeat(np.arange(300.0), 50), 0.88, 0.92), (None, 0.6, 0.85)):
+        half = np.repeat(widths(error, groups=groups)[::50], 50)
+        assert low < (np.abs(error) <= half)[1000:].mean() < high
 
 
 @pytest.mark.parametrize("scale", [8.0, 1 / 8])
@@ -178,18 +189,6 @@ def test_labels_that_are_not_known_teach_nothing():
     known = rng.random(400) < 0.5
     half = widths(np.where(known, error, NONE))
     np.testing.assert_array_equal(half[known], widths(error[known]))
-
-
-def test_the_next_width_is_that_of_what_was_learned_last():
-    error = np.random.default_rng(7).standard_normal(40)
-    whole, intervals = widths(error), Conformal(0.9)
-    intervals.follow(np.zeros(20), error[:20])
-    then = snapshot.copies(intervals.state)
-    for s in range(20, 39):
-        np.testing.assert_equal(intervals.half_width(), whole[s])
-        np.testing.assert_equal(intervals.learn(0.0, error[s]), whole[s])
-    intervals.restore(then)
-    np.testing.assert_equal(intervals.half_width(), whole[20])
 
 
 @pytest.mark.parametrize(
