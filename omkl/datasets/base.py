@@ -1,4 +1,4 @@
-"""Errors, chunks of rows and file names for all modules of ``omkl.datasets``."""
+"""Define errors, chunks of rows and valid file names for all modules of ``omkl.datasets``."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ MOST_DELAY = 1_000  # rows that wait for their targets: horizon and delay togeth
 
 
 class DataError(ValueError):
-    """Error: the data are missing or damaged, or do not fit the configuration."""
+    """Raised if data are missing or damaged, or do not fit the configuration."""
 
 
 class MissingFile(DataError):
-    """Error: the file of a data set is in no data folder and cannot be downloaded."""
+    """Raised if a file is in no data folder and cannot be downloaded."""
 
 
 class Piece(NamedTuple):
     """Consecutive rows of a table.
 
-    values  (n, d + 1) inputs and, last, the target; NaN for a missing value
+    values  (n, d + 1) inputs, followed by the target; NaN for a missing value
     rows    (n,) row numbers in the file, from 1
     series  (n,) series of each row of a panel, None for a missing one; None without series
     """
@@ -40,7 +40,7 @@ class Piece(NamedTuple):
     series: np.ndarray | None = None
 
     def at(self, rows: slice | np.ndarray) -> Piece:
-        """Return a selection of the rows."""
+        """Return the selected rows."""
         return Piece(*(None if array is None else array[rows] for array in self))  # type: ignore[arg-type]
 
 
@@ -56,10 +56,10 @@ class Chunk(NamedTuple):
     series  (n,) series of each row of a panel, whole numbers or texts; None without series
     far     (n,) bool, whether a row has an input far from the earlier values of its column; None
             if inputs are not standardised online
-    ahead   (n, d) inputs as scaled for prediction, by the rows whose targets were known then; None
-            if this is x, because targets are not late
-    raw     (n, d) inputs before online standardisation, with the levels of text columns, which x
-            has as 0; None if this is x
+    ahead   (n, d) inputs scaled for prediction, by the rows whose targets were known then; None
+            if targets are not late, so that x is scaled in this way
+    raw     (n, d) inputs before online standardisation, including the levels of hashed columns,
+            which are 0 in x; None if x is not standardised and has no levels
     """
 
     x: np.ndarray
@@ -73,12 +73,12 @@ class Chunk(NamedTuple):
     raw: np.ndarray | None = None
 
     def at(self, rows: slice | np.ndarray) -> Chunk:
-        """Return a selection of the rows."""
+        """Return the selected rows."""
         return Chunk(*(None if array is None else array[rows] for array in self))  # type: ignore[arg-type]
 
 
 class RowCount(NamedTuple):
-    """Number of rows of a pass: ``exact``, or an upper bound."""
+    """Number n of rows in one pass over a stream. If not ``exact``, it is an upper bound."""
 
     n: int
     exact: bool
@@ -100,17 +100,20 @@ class Source(Protocol):
     row_count: RowCount | None  # all rows, also those without a target
 
     def chunks(self) -> Iterator[Chunk]:
-        """Yield all chunks from the first row on. The caller may overwrite them."""
+        """Yield all chunks from the first row on. The caller may overwrite their arrays."""
         ...
 
 
 def default_order(dataset: Mapping[str, Any], task: str) -> str:
-    """Return the default of ``stream.order``."""
+    """Return the default of ``stream.order`` for a data set."""
     return "shuffled" if task == "classification" and "file" in dataset else "file"
 
 
 def default_scaling(dataset: Mapping[str, Any], scheme: str | None = None) -> str:
-    """Return the default of ``stream.scaling``."""
+    """Return the default of ``stream.scaling`` for a data set.
+
+    ``scheme`` is the scheme of a federation, or None.
+    """
     return "columns" if "path" in dataset and scheme is None else "whole"
 
 
@@ -140,7 +143,7 @@ def is_relative_file(value: Any) -> bool:
 
 
 def name_of_file(file: str) -> str:
-    """Return a name for a file: its stem, other characters replaced by _, cut to 60."""
+    """Return the stem of a file as a valid name: other characters become _, at most 60 bytes."""
     stem = re.sub(r"[^\w-]+", "_", PurePosixPath(file).name.partition(".")[0])
     return stem.encode()[:STEM_BYTES].decode(errors="ignore") or "_"
 
@@ -182,12 +185,16 @@ def as_data_error(where: str) -> Iterator[None]:
 
 
 def _is_bug(error: Exception) -> bool:
-    """Return whether an error is a bug of omkl. Other errors are faults of a file."""
+    """Return whether an error is a bug of omkl, and not caused by a damaged file.
+
+    An error of a general class is a bug if code of omkl raised it. Libraries raise such errors for
+    damaged files.
+    """
     if isinstance(error, AttributeError | NameError | AssertionError | Warning):
         return True
     if type(error) not in (TypeError, LookupError, KeyError, IndexError, ValueError, OverflowError):
         return False  # an error class of a reader or of the system
-    frame = error.__traceback__  # libraries raise these for damaged files too
+    frame = error.__traceback__
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next
     return frame is not None and Path(frame.tb_frame.f_code.co_filename).is_relative_to(PACKAGE)

@@ -1,37 +1,38 @@
-"""Catalogue of data sets, conf/dataset/*.yaml, and the download of their files.
+"""Read the catalogue of data sets, conf/dataset/*.yaml, and download their files.
 
 Keys of a tabular entry
 -----------------------
-name, title    as typed on the command line; as published
+name, title    name on the command line; title as published
 task           "regression" | "classification"
 labels         of a classification: classes as spelled in the target's column. Of two classes the
                first is -1 and the second +1
 file           path below a data folder, see ``locate``
-format         csv | zip | excel | mat | libsvm; with delimiter, header, decimal, encoding;
-               array: name of the only array of a mat file
-members        of a zip: {file in it: its digest}, concatenated; a digest is sha256:HEX, git:HEX
-               (id of the git blob) or null
-member_column  of a zip: adds a last column with the name of the file, without its suffix
-columns        names, for files without a header
+format         csv | zip | excel | mat | libsvm
+delimiter, header, decimal, encoding   layout of a text file
+array          name of the only array in a mat file
+members        files in a zip whose rows are concatenated: {file: digest}. A digest is sha256:HEX,
+               git:HEX (id of the git blob), or null for any content
+member_column  name of an additional last column: the file of each row, without its suffix
+columns        names of the columns, for files without a header
 inputs         list of names or 1-based positions, a range "3-23", or null: all other
                numeric columns
 target         name or 1-based position
 missing        error | mean | drop
 prepare        steps, see ``omkl.datasets.prepare``
 rows           expected number of rows after preparation, before missing values are handled
-uci, url       number in the UCI repository, address of the zip
+uci, url       number in the UCI repository; address of the zip
 member         the file's name in the zip; null if it cannot be downloaded automatically
-by_hand        how to obtain it in that case
-sha256         of the file; null accepts any
+by_hand        instructions to obtain the file in that case
+sha256         digest of the file; null accepts any content
 sites          column with the site of a row, for federation=by_site
 federated      clients and rounds of a published federation of these data
 licence, citation, notes
 
 A file is searched in ``OMKL_DATA_DIR`` (if set), in ``data/`` of the project, in ``shared/data``
-next to the project, and among the files of the package (``bundled``). If none has it, it is
-extracted from the publisher's zip into the first folder. ``OMKL_UCI_URL`` replaces the address of
-UCI by that of a mirror, and ``OMKL_OFFLINE=1`` forbids downloads. Every file is compared with its
-sha256 before it is used.
+next to the project, and among the files of the package (``bundled``). If no folder has the file, it
+is extracted from the publisher's zip into the first folder. ``OMKL_UCI_URL`` is the address of a
+mirror of the UCI repository, and ``OMKL_OFFLINE=1`` forbids downloads. The sha256 of every file is
+checked before the file is used.
 """
 
 from __future__ import annotations
@@ -53,14 +54,14 @@ from omkl.utils.constraints import no_such
 
 
 def entries() -> dict[str, dict[str, Any]]:
-    """Return the entries of all data sets by name, as Hydra composes them without overrides."""
+    """Return the entries of all data sets by name, as Hydra composes them with no overrides."""
     return {name: conf.entry("dataset", name) for name in conf.names("dataset")}
 
 
 def entry(name: str) -> dict[str, Any]:
     """Return the entry of a data set.
 
-    Raises KeyError for an unknown name. The message lists all names and the nearest one.
+    Raises KeyError for an unknown name. The message suggests a similar name.
     """
     known = conf.names("dataset")
     if name in known:
@@ -76,13 +77,13 @@ log = logging.getLogger(__name__)
 
 
 def project_root() -> Path:
-    """Return the checkout that contains this package, or the working directory if installed."""
+    """Return the repository of this package, or the working directory if it is installed."""
     above = Path(__file__).resolve().parents[2]
     return above if (above / "pyproject.toml").is_file() else Path.cwd()
 
 
 def data_folders() -> tuple[Path, ...]:
-    """Return the folders that are searched, in this order. Downloads go to the first folder."""
+    """Return the folders that are searched for files, in order. Downloads go to the first."""
     root = project_root()
     folders = [root / "data", root.parent / "shared" / "data"]
     if folder := os.environ.get("OMKL_DATA_DIR"):
@@ -112,18 +113,18 @@ def address(entry: Mapping[str, Any]) -> str | None:
 
 
 def downloadable(entry: Mapping[str, Any]) -> bool:
-    """Return whether ``fetch`` can download the file: the entry states an address and a member."""
+    """Return whether ``fetch`` can download the file: the entry has an address and a member."""
     return bool(entry.get("url") and entry.get("member"))
 
 
 def obtain(entry: Mapping[str, Any]) -> FileContent:
-    """Return the file of a catalogue entry. Download a missing one, and check its sha256.
+    """Return the file of a catalogue entry, downloaded if it is missing, with checked sha256.
 
     Raises
     ------
     DataError
-        The file has another sha256, or is missing and cannot be downloaded. If it can never be
-        downloaded, the error is a ``MissingFile``.
+        The file has another sha256, or is missing and cannot be downloaded. If the entry allows no
+        download, the error is a ``MissingFile``.
     """
     path = locate(entry["file"])
     return verified(path, entry) if path is not None else fetch(entry)
@@ -147,7 +148,7 @@ def verified(path: Path, entry: Mapping[str, Any]) -> FileContent:
 def fetch(entry: Mapping[str, Any]) -> FileContent:
     """Download the file of a catalogue entry into the first data folder.
 
-    The file is moved to its place after its sha256 was checked. A failure leaves no file behind.
+    The file is moved to its place after its sha256 was checked. After a failure there is no file.
 
     Raises
     ------

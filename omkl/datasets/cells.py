@@ -62,7 +62,10 @@ _WRITTEN = re.compile(r"(?:\+|(-))?(0|[1-9]\d*)(?:\.(\d*?)0*)?", re.ASCII)
 
 
 def word(cell: Any) -> str:
-    """Return the spelling of a category: "12" for 12, 12.0 and "+12", but "012" for "012"."""
+    """Return the word of a cell, its text with numbers in one spelling.
+
+    The word of 12, 12.0 and "+12" is "12". The word of "012" is "012".
+    """
     text = text_of(cell)
     if match := _WRITTEN.fullmatch(text):
         minus, whole, fraction = match.groups("")
@@ -78,7 +81,7 @@ _HEX = re.compile(r"0[xX][0-9a-fA-F]{1,12}")
 MARKS = {".": (",", " ", "'"), ",": (".", " ", "'")}  # thousands, by decimal mark
 CODES = {"USD", "EUR", "GBP", "CHF", "JPY", "CNY", "SEK", "NOK", "DKK", "PLN", "US$", "Fr.", "kr"}
 MOST_UNIT = 12  # characters
-FEW, MOST = 0.5, 0.9  # least shares of cells that a format reads: plain numbers, with a unit
+FEW, MOST = 0.5, 0.9  # least share of cells that a number format reads: without and with a unit
 
 
 class NumberFormat(NamedTuple):
@@ -86,7 +89,7 @@ class NumberFormat(NamedTuple):
 
     decimal, thousands  decimal mark and thousands separator; "" for no separator
     unit                text before or after each number, such as kg, %, $; "" for none
-    flags               whether cells are true and false, which become 1 and 0
+    flags               whether the cells are true or false, which become 1 and 0
     """
 
     decimal: str = "."
@@ -95,7 +98,7 @@ class NumberFormat(NamedTuple):
     flags: bool = False
 
     def read(self, cell: Any) -> float | None:
-        """Return a cell that is not missing as a number, or None if it is not a number."""
+        """Return the number in a cell that is not missing, or None if it is not a number."""
         if isinstance(cell, str):
             return _number(cell.strip(), self)
         if isinstance(cell, datetime.timedelta):
@@ -152,9 +155,9 @@ def _pattern(form: NumberFormat) -> re.Pattern[str]:
 
 
 def plain_numbers(series: pd.Series, decimal: str = ".") -> np.ndarray | None:
-    """Return a column of numbers, or of texts that are plain numbers, as float64 (n,).
+    """Return the numbers (n,) of a column of numbers, or of texts that are plain numbers.
 
-    A missing value is NaN. Return None if the cells must be read one by one.
+    A missing value is NaN. Return None if a cell is not a plain number.
     """
     import pandas as pd
     import pyarrow as pa
@@ -174,7 +177,7 @@ def plain_numbers(series: pd.Series, decimal: str = ".") -> np.ndarray | None:
 
 
 def has_codes(series: pd.Series) -> bool:
-    """Return whether a column of text has codes such as 007: digits after a leading zero."""
+    """Return whether a column of text contains codes such as 007: digits after a leading zero."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -186,11 +189,11 @@ def has_codes(series: pd.Series) -> bool:
 
 
 def number_format(counts: Mapping[str, int], decimal: str) -> NumberFormat | None:
-    """Return the number format that can read most texts of a column.
+    """Return the number format that can read most cells of a column of text.
 
-    Return None if this format reads too few texts. ``counts`` is the number of cells with each
-    text. Of formats that read equally many texts, one with the ``decimal`` mark is chosen. In a
-    column that also has codes with letters, or true and false, digits are not numbers.
+    ``counts`` is the number of cells with each text. If two formats read equally many cells, the
+    one with the ``decimal`` mark is chosen. Return None if the format reads too few cells. Also
+    return None if the column has codes: digits only, beside texts with letters or flags.
     """
     if counts and all(text in FLAGS for text in counts):
         return NumberFormat(flags=True)
@@ -214,7 +217,7 @@ _AROUND = re.compile(r"([^\d.,'+-]*)[-+]?([^\d.,'+-]*)\d[\d.,' ]*(\D*)")
 
 
 def _unit(counts: Iterable[str]) -> str:
-    """Return the text that most often stands before or after a number."""
+    """Return the unit: the text that stands most often before or after a number."""
     units: Counter[str] = Counter()
     for text in counts:
         if match := _AROUND.fullmatch(text.translate(_SPELLING).rstrip("-").strip()):
@@ -246,7 +249,7 @@ class DateFormat(NamedTuple):
     """Format of the dates of a column.
 
     format  format as in ``strptime``, or "ISO8601"; None for a column without text
-    zone    time zone to which dates with an offset are converted; None: local time as written
+    zone    time zone to which dates with an offset are converted; None: the offset is ignored
     """
 
     format: str | None = None
@@ -285,10 +288,11 @@ class DateFormat(NamedTuple):
 
 
 def date_format(texts: Sequence[str], day_first: bool | None) -> tuple[str | None, bool]:
-    """Return the date format that can read all texts, and whether day and month are ambiguous.
+    """Return the date format that can read all texts, or None, and whether it is a guess.
 
-    If ``day_first`` is None and both orders are possible, choose the order in which the dates only
-    increase or only decrease.
+    ``day_first`` is the order of day and month, None if unknown. If both orders can read the texts,
+    choose the order in which the dates only increase or only decrease. If both or neither are
+    sorted, the order is a guess.
     """
     clocks = all(re.fullmatch(r"\d{1,2}:\d{2}(:\d{2})?( ?[AaPp][Mm])?", text) for text in texts)
     found: list[str] = []
@@ -313,7 +317,7 @@ def _is_sorted(texts: Sequence[str], format: str) -> bool:
 
 
 def date_parts(time: Any, parts: Sequence[str], start: int) -> list[Any]:
-    """Return hour, weekday (Monday is 0), day of the year and days since ``start``.
+    """Return parts of a time: hour, weekday (Monday is 0), day of the year, days since ``start``.
 
     Parameters
     ----------
@@ -335,11 +339,9 @@ def date_parts(time: Any, parts: Sequence[str], start: int) -> list[Any]:
 
 
 def _day_of_year(day: Any) -> Any:
-    """Return the day of the year.
-
-    Years are counted from March, so that a leap day comes last. The calendar repeats every 400
-    years.
-    """
+    """Return the day of the year, from 1, for days since 1970."""
+    # The calendar repeats every 146,097 days, 400 years. Years are counted from 1 March, so that a
+    # leap day is the last day of a year.
     day = (day + 719_468) % 146_097
     year = (day - day // 1_460 + day // 36_524 - day // 146_096) // 365
     since_march = day - (365 * year + year // 4 - year // 100)

@@ -1,20 +1,23 @@
-"""Columns of a table: choose inputs and target, and encode their cells as numbers.
+"""Choose the inputs and the target of a table, and encode their cells as numbers.
 
 The first rows of a user's file decide the encoding of each column, so that the number of inputs is
 known before the stream begins. The target is not used for this decision. The code of a cell depends
-only on this cell.
+only on this cell. A word is a text with normalised numbers (``cells.word``). The kinds of columns:
 
-numbers      unchanged; true and false become 1 and 0
-categories   if the first rows have at most MOST_CATEGORIES words. Each word becomes a column of 0
-             and 1, in the order of appearance. A later new word is 0 in all of these columns
-hashed       more words: HASHED columns of 0 and 1. The checksum of a word decides its column. Two
-             more inputs are the mean and the number of the targets of rows with this word. A cell
-             has the number of its word, its level, in place of the mean: ``auto`` replaces it
-             (``omkl.datasets.scaling.LevelMeans``), and all other learners read 0
+numbers      one input, unchanged. True and false become 1 and 0
+categories   at most MOST_CATEGORIES different words in the first rows. Each word becomes an input
+             that is 0 or 1, in the order of appearance. A word that first occurs later is 0 in all
+             of these inputs
+hashed       more different words. They share HASHED inputs that are 0 or 1: the checksum of a word
+             decides which one is 1. Two more inputs are for ``auto``: the mean and the number of
+             the targets of rows with this word. The code of a cell has 0 for the number, and in
+             place of the mean the level of the word, a checksum. ``auto`` replaces both
+             (``omkl.datasets.scaling.LevelMeans``). All other learners read 0 for both
 date         hour (if there is one), weekday (Monday is 0), day of the year, and days elapsed since
              the first row. A clock time becomes its hour
-left out     words that are nearly all different and whole numbers that count the rows, unless
-             dataset.inputs names them, and columns without a value
+left out     no input. These are columns without a value, and identifiers: words that are nearly all
+             different, and whole numbers that count the rows. An identifier becomes an input if
+             dataset.inputs names it
 """
 
 from __future__ import annotations
@@ -67,7 +70,7 @@ if TYPE_CHECKING:
 def choose_columns(
     names: Sequence[str], usable: Sequence[bool], inputs: Any, target: Any, where: str
 ) -> tuple[list[int], int]:
-    """Return the 0-based positions of ``dataset.inputs``, and that of ``dataset.target``.
+    """Return the 0-based positions of the inputs and of the target.
 
     A text that is both a name and a position is read as a name.
 
@@ -76,18 +79,17 @@ def choose_columns(
     names, usable
         Names of all columns, and whether each can be an input.
     inputs
-        Names or 1-based positions, or a range of positions such as "3-23". None: every usable
-        column except the target.
+        ``dataset.inputs``: names or 1-based positions, or a range of positions such as "3-23".
+        None: every usable column except the target.
     target
-        Name or 1-based position.
+        ``dataset.target``: name or 1-based position.
     where
         Name of the file, for messages.
 
     Raises
     ------
     DataError
-        A column does not exist, is ambiguous or named twice, or there is no target or no
-        input.
+        A column does not exist, is ambiguous or named twice, or no target or no input is left.
     """
     last = place_of(target, names, where)
     if inputs is None:
@@ -225,7 +227,7 @@ TARGET_CURE = f"Correct the file; if these are classes, add task=classification.
 
 
 def series_are_whole(column: pd.Series) -> bool:
-    """Return whether all names of series are whole numbers. The text 07 is not one."""
+    """Return whether all cells are whole numbers, as names of series. The text 07 is not one."""
     import pandas as pd
 
     if is_text(column):
@@ -241,12 +243,12 @@ def series_of(
     may_be_blank: bool = False,
     cure: str = "Set dataset.missing=drop, or correct the file.",
 ) -> np.ndarray:
-    """Return the series of rows.
+    """Read the cells of the column that names the series of each row.
 
     Parameters
     ----------
     cells
-        Cells (n,) of the column of the series.
+        Cells (n,) of the column.
     rows
         Row numbers (n,) in the file, for messages.
     where
@@ -287,7 +289,7 @@ def series_of(
 
 
 def _series_in(cell: Any, whole: bool) -> int | str | None:
-    """Return the series in a cell that is not missing; None if the cell is of another type."""
+    """Read the series in a cell that is not missing. Return None if the type is wrong."""
     if not whole:
         return None if isinstance(cell, int | float) else text_of(cell)
     number = PLAIN.read(cell)
@@ -310,7 +312,7 @@ def class_codes(
     cells
         Cells (n,) of the target.
     classes
-        The K classes. The codes of two classes are -1 and +1, those of more 0 .. K - 1.
+        The K classes. Their codes are -1 and +1 if K = 2, and 0 .. K - 1 otherwise.
     rows
         Row numbers (n,) in the file, for messages.
     where
@@ -342,9 +344,10 @@ def class_codes(
 
 
 def place_of_word(cell: Any, known: tuple[str, ...]) -> int | None:
-    """Return the index of a category in ``known``, or None.
+    """Return the index of a cell's word in ``known``, or None.
 
-    A number also matches a single category that is another spelling of it, such as 012 for 12.
+    A cell that is a number, such as 12, also matches a word that spells the same number in another
+    way, such as 012, if there is only one such word.
     """
     place = _places(known).get(word(cell))
     if place is not None or isinstance(cell, str):
@@ -375,23 +378,23 @@ def _texts(series: pd.Series) -> list[str]:
 # --- Encoding of a column -------------------------------------------------------------------------
 
 MOST_CATEGORIES, HASHED = 20, 16
-N_LEVELS = 2**16  # a multiple of HASHED; words of one level share their mean
-LEVEL, LEVEL_COUNT = "#mean", "#count"  # ends of names of inputs
-FEWEST_ROWS, MOSTLY = 20, 0.9  # least rows, and least share of different words, of an id
+N_LEVELS = 2**16  # levels of words, a multiple of HASHED; words with equal levels share their mean
+LEVEL, LEVEL_COUNT = "#mean", "#count"  # suffixes of the names of inputs
+FEWEST_ROWS, MOSTLY = 20, 0.9  # an identifier: least number of rows, least share of distinct words
 NUMBERS = {"how": "numbers"}
 OBJECTS = (list, dict, tuple, set, np.ndarray)
 
 
 @dataclasses.dataclass(frozen=True)
 class Column:
-    """Recipe that turns the cells of a column into inputs.
+    """Encoding of the cells of a column as inputs.
 
     Attributes
     ----------
     kind
-        As above.
+        Kind of the column for the user: those of the module's list, "as named" or "target".
     inputs
-        Names of the numbers that a cell becomes.
+        Names of the inputs that a cell becomes.
     why
         Remark about the column for the user.
     recipe
@@ -424,7 +427,7 @@ class Column:
         where, cure
             First and last part of an error message.
         new
-            Output: the number of occurrences of each new category, by column. A new category is 0
+            Receives the number of occurrences of each new category, by column. A new category is 0
             in all inputs.
 
         Raises
@@ -443,10 +446,11 @@ class Column:
             return self._inputs_of(read)
 
     def read(self, series: pd.Series) -> tuple[np.ndarray, int | None]:
-        """Return numbers, indices of words or microseconds (n,), and the first invalid row.
+        """Return the cells (n,) as numbers, indices of words or microseconds.
 
-        A missing cell becomes NaN or NO_TIME. A cell that does not have the format of the column
-        also does. The index of the first such cell is returned, or None.
+        A missing cell becomes NaN, or NO_TIME in a column of dates. So does an invalid cell, which
+        does not have the format of the column. The second result is the index of the first invalid
+        cell, or None.
         """
         if (whole := self._read_whole(series)) is not None:
             return whole, None
@@ -458,7 +462,7 @@ class Column:
         return read[at], int(np.flatnonzero(at == unread[0])[0]) if unread else None
 
     def cell(self, cell: Any, where: str, cure: str) -> Sequence[float]:
-        """Return the numbers (inputs,) of one cell, equal to those of ``encode``.
+        """Return the inputs of one cell, equal to those of ``encode``.
 
         Parameters
         ----------
@@ -573,11 +577,14 @@ class Column:
         return dataclasses.replace(self, **fields)
 
     def noted(self, *notes: str | None) -> Column:
-        """Return a copy of the column with a further remark."""
+        """Return a copy of the column with further remarks."""
         return self.changed(why="; ".join(filter(None, (self.why, *notes))))
 
     def as_named(self, why: str, where: str) -> Column:
-        """Return the column as an input, although it may be an id: the user has named it."""
+        """Return the column as an input, even if it is an identifier, because the user named it.
+
+        Raises DataError if the column cannot be an input.
+        """
         if not self.recipe:
             raise DataError(f"{where}: column {self.name!r} is no input: {self.why}.")
         return self.noted(why).changed(kind="as named") if self.kind == "left out" else self
@@ -586,17 +593,20 @@ class Column:
         return self.changed(kind="left out", inputs=(), why=why)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the description of the column in the provenance of a stream."""
+        """Return the description of the column for the provenance of a stream."""
         return {"column": self.name, "as": self.kind, "inputs": list(self.inputs), "why": self.why}
 
 
 def columns_described(described: Iterable[Mapping[str, Any]]) -> list[Column]:
-    """Return the columns from descriptions by ``dataclasses.asdict`` in JSON."""
+    """Return the columns from their descriptions in JSON, made by ``dataclasses.asdict``."""
     return [Column(**{**column, "inputs": tuple(column["inputs"])}) for column in described]
 
 
 def _distinct(series: pd.Series) -> tuple[np.ndarray, list[Any]]:
-    """Return the distinct cells in the order of their first rows, and the index (n,) per row."""
+    """Return the index (n,) of each row's cell, and the distinct cells in order of appearance.
+
+    Only columns of text are searched for equal cells.
+    """
     if not is_text(series):
         return np.arange(len(series)), list(series)
     at, cells = series.factorize(use_na_sentinel=False)
@@ -677,7 +687,7 @@ def number_column(series: pd.Series, name: str, decimal: str = ".") -> Column:
 
 
 def _number_format(series: pd.Series, decimal: str) -> NumberFormat | None:
-    """Return the number format of a column; None if less than half of its cells are numbers."""
+    """Return the number format of a column; None if too few of its cells are numbers."""
     if plain_numbers(series, decimal) is not None:
         return NumberFormat(decimal) if is_text(series) else PLAIN
     if is_text(series):
@@ -702,7 +712,7 @@ def _numbers(name: str, series: pd.Series, form: NumberFormat) -> Column:
 
 
 def example(series: pd.Series, form: NumberFormat) -> str | None:
-    """Return an example of how a column's numbers are read; None if they are plain."""
+    """Return a remark on how numbers with separators or units are read; None for plain numbers."""
     what = ["thousands have a separator"] if form.thousands else []
     what += [f"the unit is {form.unit}"] if form.unit else []
     if not what:
@@ -758,7 +768,7 @@ def _date_column(
 
 
 def _categories(name: str, different: list[str], n: int, may_be_id: bool) -> Column:
-    """Return the encoding of a column with n words, of which ``different`` are distinct."""
+    """Return the encoding of a column with n words. ``different`` are the distinct words."""
     if len(different) <= MOST_CATEGORIES:
         column = _of_words(name, different)
         if len(different) == 1:
@@ -772,22 +782,22 @@ def _categories(name: str, different: list[str], n: int, may_be_id: bool) -> Col
 
 
 def _of_words(name: str, words: Sequence[str]) -> Column:
-    """Return a column with an input for each of these words."""
+    """Return a column of categories with one input per word."""
     inputs = tuple(f"{name}={word}" for word in words)
     why = f"{len(words)} categories, one input each"
     return Column(name, "categories", inputs, why, {"how": "words", "known": list(words)})
 
 
 def hashed(name: str, n_words: int, n: int, of_few: bool = False) -> Column:
-    """Return a column whose words become inputs by their checksums.
+    """Return a hashed column, whose words become inputs by their checksums.
 
     Parameters
     ----------
     name, n_words, n
         Name of the column, and its number of distinct words in the first n rows.
     of_few
-        Whether n is small, so that more rows could give each word its own input. If two words then
-        share an input, the user is warned.
+        Whether the column is hashed only because n is small. If two words share an input, the user
+        is then advised to declare the categories.
     """
     inputs = (*(f"{name}#{k + 1}" for k in range(HASHED)), name + LEVEL, name + LEVEL_COUNT)
     why = f"{n_words} categories in the first {n} rows, hashed into {HASHED} inputs"
@@ -801,12 +811,15 @@ def hashed_place(text: str) -> int:
 
 
 def level_of(text: str) -> int:
-    """Return the level of a word of a hashed column, its checksum modulo N_LEVELS."""
+    """Return the level of a word of a hashed column: its checksum modulo N_LEVELS."""
     return zlib.crc32(text.encode()) % N_LEVELS
 
 
 def levels_in(inputs: Sequence[str]) -> np.ndarray:
-    """Return the indices (L,) of inputs that hold levels. The input after each is its count."""
+    """Return the indices (L,) of the inputs for means of targets, which contain levels.
+
+    Each of them is followed by the input for the number of these targets.
+    """
     pairs = enumerate(itertools.pairwise(inputs))
     found = [
         k
@@ -817,7 +830,7 @@ def levels_in(inputs: Sequence[str]) -> np.ndarray:
 
 
 def without_levels(X: np.ndarray, levels: np.ndarray) -> np.ndarray:
-    """Return rows (d,) or (n, d) with 0 in place of levels."""
+    """Return rows (d,) or (n, d) with 0 at the indices ``levels``."""
     if len(levels):
         X = X.copy()
         X[..., levels] = 0.0
@@ -834,15 +847,16 @@ DECLARATIONS = (
 
 
 class Declaration(NamedTuple):
-    """Content of a declaration.
+    """Parsed declaration of a column.
 
-    kind        number, category, text, date, skip
-    decimal     mark of numbers, "" if the cells decide
-    unit        of numbers, "" if the cells decide
-    words       categories; () for those of the first rows
-    day_first   of dates; None if the cells decide
+    kind        number, category, text, date or skip
+    decimal     decimal mark of numbers; "" if the cells decide
+    unit        unit of numbers; "" if the cells decide
+    words       categories; () for the categories in the first rows
+    day_first   whether the day of a date precedes the month; None if the cells decide
     zone        time zone of dates, or None
-    ahead       the column is known ahead: with a horizon its value in the target's row is an input
+    ahead       whether the column is known in advance. With a horizon, the input is then its value
+                in the row of the target
     """
 
     kind: str
@@ -904,14 +918,16 @@ def _declared(series: pd.Series, name: str, made: Declaration, decimal: str) -> 
 
 
 def known_ahead(columns: Sequence[Column], declared: Any) -> np.ndarray:
-    """Return the indices of inputs whose later values are known: dates and declared columns.
+    """Return the indices of inputs whose values in later rows are known in advance.
+
+    These are the inputs of dates, and of columns that are declared as known.
 
     Parameters
     ----------
     columns
         Columns that are inputs, in order.
     declared
-        ``dataset.columns``: declarations by name. Other values contain no declarations.
+        ``dataset.columns``. It contains declarations only if it is a mapping.
     """
     texts = declared if isinstance(declared, Mapping) else {}
     places, start = list[int](), 0

@@ -1,4 +1,4 @@
-"""Content of a file, identified by its sha256. A file that changes while it is read is an error."""
+"""Read files identified by their sha256. A file that changes between two reads is an error."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ GZIP, ZIP = b"\x1f\x8b", b"PK\x03\x04"
 
 
 class ChangedFile(DataError):
-    """Error: the content of a file has changed since it was first read."""
+    """Raised if the content of a file has changed since it was first read."""
 
 
 class FileContent:
-    """File whose content must not change between two reads.
+    """Content of a file, which must not change between two reads.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class FileContent:
 
     @contextlib.contextmanager
     def open(self) -> Iterator[IO[bytes]]:
-        """Open the file for reading bytes. Raises ``ChangedFile`` if it changes before the end."""
+        """Open the file for reading bytes. Raises ``ChangedFile`` if it changed by the end."""
         self._require_same()
         try:
             with _opened(self.path) as file:
@@ -71,7 +71,7 @@ class FileContent:
 
     @contextlib.contextmanager
     def open_text(self) -> Iterator[IO[bytes]]:
-        """Open the bytes of a text file, unpacked if it is gzip or a zip of one file."""
+        """Open a text file for reading bytes. A gzip, or a zip with one file, is unpacked."""
         with self.open() as file:
             if self._start == ZIP:
                 with zipfile.ZipFile(file) as archive:
@@ -90,7 +90,7 @@ class FileContent:
 
     @contextlib.contextmanager
     def open_lines(self, encoding: str) -> Iterator[IO[str]]:
-        """Open a text file decoded, without a byte order mark."""
+        """Open a text file for reading decoded lines, without a byte order mark."""
         marked = codecs.lookup(encoding).name == "utf-8"
         with (
             self.open_text() as plain,
@@ -99,7 +99,10 @@ class FileContent:
             yield file
 
     def _require_same(self) -> None:
-        """Raise ``ChangedFile`` if the bytes changed. Only read them if size or time changed."""
+        """Raise ``ChangedFile`` if the bytes changed.
+
+        The bytes are compared only if the size, time or inode of the file changed.
+        """
         try:
             facts = _facts(os.stat(self.path))
         except OSError:
@@ -117,7 +120,7 @@ class FileContent:
 
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[IO[bytes]]:
-    """Open a regular file. Other files are refused, because a pipe might block for ever."""
+    """Open a regular file. Raises DataError for others: reading a pipe might block for ever."""
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             kind = "a folder" if path.is_dir() else "a pipe or a device"

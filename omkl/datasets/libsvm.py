@@ -1,4 +1,4 @@
-"""LIBSVM text as a table, one row per line: "target index:value index:value ..."."""
+"""Read LIBSVM text as a table. A line is a row: "target index:value index:value ..."."""
 
 from __future__ import annotations
 
@@ -21,17 +21,18 @@ NOT_HERE = ("columns", "exclude", "na_values", "series", "client_column", "prepa
 
 
 class LibsvmTable:
-    """Table from LIBSVM text. Rows become dense piece by piece, so memory stays bounded.
+    """Table of the rows in LIBSVM text. Rows are read in pieces, so memory stays bounded.
 
-    Inputs whose index is missing are 0, and # begins a comment. ``dataset.inputs`` is a range such
-    as "1-123". If it is null, one pass over the file finds the highest index.
+    An input whose index is missing in a row is 0, and # begins a comment. ``dataset.inputs`` is a
+    range such as "1-123". If it is null, one pass over the file finds the highest index.
 
     Parameters
     ----------
     content, cfg
-        The file, and the data set. ``zero_based``: indices count from 0 and not from 1.
+        The file, and the settings of the data set. If ``zero_based`` is true, indices begin with 0,
+        otherwise with 1.
     labelled
-        Whether rows must have targets. If False, targets are ignored.
+        Whether rows must have targets. If False, rows may or may not have one.
     """
 
     columns: Sequence[Column] = ()
@@ -54,7 +55,7 @@ class LibsvmTable:
     def like(
         cls, content: FileContent, cfg: Mapping[str, Any], inputs: Sequence[str]
     ) -> LibsvmTable:
-        """Return a table with the inputs of a model. Its rows need no target.
+        """Return a table with the inputs of a model. Rows need no target.
 
         Parameters
         ----------
@@ -106,7 +107,7 @@ class LibsvmTable:
         return number
 
     def _rows(self) -> Iterator[tuple[str, dict[int, float]]]:
-        """Yield the label of each row, and its inputs by index from 0."""
+        """Yield the target of each row, and its inputs by index; the first index is 0."""
         with as_data_error(self._where):
             rows = words_in(self._content, self._cfg, self._labelled)
             for row, (label, *pairs) in enumerate(rows, start=1):
@@ -143,7 +144,7 @@ class LibsvmTable:
 def words_in(
     content: FileContent, cfg: Mapping[str, Any], labelled: bool = True
 ) -> Iterator[list[str]]:
-    """Yield the words of each row. The first one is the target, or "0" in a row without one.
+    """Yield the words of each row. The first word is the target, or "0" if there is no target.
 
     Parameters
     ----------
@@ -152,13 +153,13 @@ def words_in(
     cfg
         Settings of the data set; ``encoding`` is used.
     labelled
-        Whether every row must have a target. If False, an empty line between rows is an error,
-        because it may be a row of zeros.
+        Whether every row must have a target. If False, an empty line before a row without a target
+        is an error, because it may be a row of zeros.
 
     Raises
     ------
     DataError
-        A row without a target, or an empty line between rows without targets.
+        A row has no target, or an empty line is ambiguous.
     """
     n, has_gap = 0, False
     with content.open_lines(cfg.get("encoding") or "utf-8") as file:
@@ -195,7 +196,7 @@ def _check_keys(cfg: Mapping[str, Any], where: str) -> None:
 
 
 def _range_from_1(inputs: Any, where: str, most: int) -> int | None:
-    """Return the N of a range "1-N", at most ``most``. None: all inputs of the file."""
+    """Return N for a range "1-N", or None if ``inputs`` is None. Raises DataError if N > most."""
     if inputs is None:
         return None
     match = re.fullmatch(r"\s*1\s*-\s*(\d{1,18})\s*", inputs) if isinstance(inputs, str) else None

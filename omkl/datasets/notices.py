@@ -1,4 +1,4 @@
-"""Warnings about rows whose errors are misleading: sorted rows, copies, inputs that are targets."""
+"""Warn of rows that make errors misleading: sorted rows, copies, inputs that reveal the target."""
 
 from __future__ import annotations
 
@@ -9,21 +9,23 @@ import numpy as np
 
 from omkl.utils.wording import few, pluralize
 
-NewCategories = Mapping[str, Counter[str]]  # rows with each new category, by column
-FEWEST = 20  # least rows for a warning
-BACK = 1 / 12  # days: clocks go back by an hour each autumn
-COPIES, MOST_COPIES = 0.3, 4  # least share of copies, and largest number of equal rows
-EXPLAINED, OF_PAIR = 0.06, 1e-3  # largest unexplained share of variance: one input, two
-OF_LAST = 0.25  # largest share of the variance that the last target leaves unexplained
+NewCategories = Mapping[str, Counter[str]]  # number of rows with each new category, by column
+FEWEST = 20  # least number of rows for a warning
+BACK = 1 / 12  # days; smaller steps back are ignored, as clocks go back by an hour each autumn
+COPIES, MOST_COPIES = 0.3, 4  # least share of copies, and largest mean number of equal rows
+# Largest share of the target's variance that one input, or two inputs, leave unexplained.
+EXPLAINED, OF_PAIR = 0.06, 1e-3
+OF_LAST = 0.25  # the same, as a share of the variance that the last target leaves unexplained
 
 
 class Order:
-    """Record in which order the targets and dates of rows change."""
+    """Record whether the targets and dates of consecutive rows increase or decrease."""
 
     def __init__(self) -> None:
         self._last, self._n, self._ups, self._downs = np.empty(0), 0, 0, 0
         self._time, self._onwards, self._back, self._first_back = np.empty(0), 0, 0, 0
-        self._n_of_date, self._sizes = 0, set[int]()  # rows of the last date, and of those before
+        # Number of rows of the last date so far, and the numbers of rows of all earlier dates.
+        self._n_of_date, self._sizes = 0, set[int]()
 
     def add(self, y: np.ndarray, time: np.ndarray | None, rows: np.ndarray) -> None:
         """Add the next rows.
@@ -51,7 +53,7 @@ class Order:
             self._first_back = int(rows[dated][-len(steps) :][back.argmax()])
         self._back += int(back.sum())
         self._onwards += int(np.sum(steps > 0.0))
-        first = len(time[dated]) - len(steps)  # 1 in the first rows, which have no step to row 1
+        first = len(time[dated]) - len(steps)  # 1 in the first block: its first row has no step
         begins = np.flatnonzero(steps) + first
         sizes = np.diff(begins, prepend=0, append=int(dated.sum()))
         sizes[0] += self._n_of_date
@@ -59,7 +61,10 @@ class Order:
         self._time = np.concatenate([self._time, time[dated]])[-1:]
 
     def notices(self, n_classes: int, date: str | None) -> Iterator[str]:
-        """Yield warnings about the order of the rows. ``date`` names the column of dates."""
+        """Yield warnings about the order of the rows.
+
+        ``n_classes`` is 0 in a regression, and ``date`` is the name of the column of dates.
+        """
         changes = self._ups + self._downs
         by_class = 0 < changes < n_classes
         if self._n >= FEWEST and (by_class or (changes > 0 and not self._ups * self._downs)):
@@ -95,7 +100,7 @@ def of_first_rows(
     Parameters
     ----------
     values
-        First rows (n, d + 1), the target last.
+        First rows (n, d + 1). The last column is the target.
     names
         Names of the inputs.
     numbers
@@ -116,9 +121,9 @@ def of_first_rows(
 
 
 def of_new_categories(new: NewCategories, cure: str = "columns='{}: text'") -> Iterator[str]:
-    """Yield a warning for each column with categories that its first rows do not contain.
+    """Yield a warning for each column with categories that did not occur in the first rows.
 
-    ``cure`` is the advice to declare the column, with {} for its name.
+    ``cure`` is a declaration that gives the categories inputs, with {} for the column's name.
     """
     for column, words in new.items():
         counts = (f"{word} ({n:,})" for word, n in words.most_common())
@@ -129,10 +134,10 @@ def of_new_categories(new: NewCategories, cure: str = "columns='{}: text'") -> I
 
 
 def _copies(values: np.ndarray) -> int:
-    """Count rows that equal an earlier one; 0 if every column has few distinct values.
+    """Count the rows that equal an earlier row.
 
-    With few distinct values, rows are often equal by chance. The result is also 0 if very few or
-    almost all rows are copies.
+    The result is 0 if every column has few distinct values, because rows are then often equal by
+    chance. It is also 0 if less than 30 % or more than 75 % of the rows are copies.
     """
     bits = np.ascontiguousarray(values).view(np.uint64)
     factors = np.random.default_rng(0).integers(1, 2**63, values.shape[1], dtype=np.uint64) * 2 + 1
@@ -145,14 +150,18 @@ def _copies(values: np.ndarray) -> int:
 
 
 def _giveaway(X: np.ndarray, y: np.ndarray, names: Sequence[str]) -> Iterator[str]:
-    """Yield a warning if one or two inputs explain the target much better than the last target."""
+    """Yield a warning if one or two inputs reveal the target.
+
+    They do if they leave very little of the target's variance unexplained, and much less than the
+    last target does.
+    """
     X, y = _standardised(X), _standardised(y)
     by_last = float(np.mean(y[1:] * y[:-1])) ** 2
     share = (X.T @ y / len(y)) ** 2
     k = int(np.argmax(share))
     explained, most = float(share[k]), OF_LAST * (1.0 - by_last)
     found = [k] if 1.0 - explained <= min(EXPLAINED, most) else []
-    if not found and len(names) > 1:  # a second input explains most of the rest
+    if not found and len(names) > 1:  # try the second input that explains most of the rest
         rest = y - X[:, k] * (X[:, k] @ y) / len(y)
         pair = [k, int(np.argmax(np.where(np.arange(len(names)) == k, -1.0, np.abs(X.T @ rest))))]
         left = y - X[:, pair] @ np.linalg.lstsq(X[:, pair], y, rcond=None)[0]

@@ -1,4 +1,7 @@
-"""Open a data set as a stream: an entry of the catalogue, a user's file, or synthetic rows."""
+"""Open a data set as a stream.
+
+The data set is an entry of the catalogue, a user's file, or a stream of synthetic rows.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +29,9 @@ def open_stream(
     Parameters
     ----------
     dataset_cfg
-        Content of a file of conf/dataset. The key ``path`` names a user's file, which is read in
-        chunks. The key ``file`` belongs to an entry of the catalogue, which is loaded into memory.
-        The key ``n_centres`` belongs to a synthetic stream.
+        Settings of a data set, as in a file of conf/dataset. With the key ``path`` it is a user's
+        file, which is read in chunks. With the key ``file`` it is an entry of the catalogue, whose
+        file is loaded into memory. With the key ``n_centres`` it is a synthetic stream.
     stream_cfg
         limit     largest number of rows, at least 2, after shuffling and before scaling; None:
                   all rows
@@ -45,8 +48,8 @@ def open_stream(
     ------
     DataError
         The file is missing or damaged, columns or options do not fit, or nothing can be learned
-        from the data. A user's CSV or Parquet file is only checked as far as it is read, so
-        ``blocks`` may also raise these errors.
+        from the data. A user's CSV or Parquet file is checked only as far as it has been read, so
+        ``Stream.blocks`` may raise these errors too.
     """
     return open_streams(dataset_cfg, stream_cfg, [seed])[0]
 
@@ -61,8 +64,8 @@ def open_streams(
     dataset_cfg, stream_cfg
         Settings ``dataset`` and ``stream`` of a run.
     seeds
-        Seeds of the order in a shuffled data set. Without shuffling all streams are the same
-        object.
+        Seeds of the order of rows if the data set is shuffled. If it is not, the result repeats one
+        stream.
 
     Raises
     ------
@@ -86,7 +89,7 @@ def open_streams(
 
 
 def _checked(dataset_cfg: Mapping[str, Any], stream_cfg: Mapping[str, Any]) -> Options:
-    """Check the options of a stream before a file is opened. Raises DataError if invalid."""
+    """Check the settings before a file is opened, and return the options of the stream."""
     from omkl.datasets.schema import check_dataset, check_stream  # pydantic takes 0.2 s
 
     check_dataset(dataset_cfg)
@@ -150,20 +153,20 @@ def load(name: str, *, as_frame: bool = True) -> tuple[Any, Any]:
 def open_with_column(
     dataset_cfg: Mapping[str, Any], stream_cfg: Mapping[str, Any], key: str | None
 ) -> tuple[Stream, np.ndarray | None]:
-    """Open a stream of known length, and read a column of its rounds.
+    """Open a stream for a federation, and read the column that assigns its rows to clients.
 
     Parameters
     ----------
     dataset_cfg, stream_cfg
         Settings ``dataset`` and ``stream`` of a run.
     key
-        Setting of the data set that names the column of whole numbers or words; None: no column.
-        The column is an input only if ``dataset.inputs`` names it.
+        Key of ``dataset_cfg`` that names the column, which has whole numbers or texts; None: no
+        column. The column is an input only if ``dataset.inputs`` names it.
 
     Returns
     -------
     Stream, ndarray or None
-        The stream, and the column (T,).
+        The stream, whose length T is known, and the cells (T,) of the column.
 
     Raises
     ------
@@ -190,7 +193,7 @@ def open_with_column(
 
 
 def _require_delay(options: Options, name: str) -> None:
-    """Raise DataError if a delay or a horizon is not possible for these rows."""
+    """Raise DataError if the options have a delay or a horizon that is not possible."""
     delay, horizon = options.delay, options.horizon
     if not (delay or horizon):
         return
@@ -242,11 +245,11 @@ def _classes(cfg: Mapping[str, Any], content: FileContent) -> tuple[Any, ...]:
 def _provenance(
     cfg: Mapping[str, Any], content: FileContent, order: Any, columns: Sequence[Column]
 ) -> dict[str, Any]:
-    """Return the provenance of the rows of a file.
+    """Return the provenance of the rows of a file: file with sha256, order, and preparation.
 
-    For a user's file it identifies the file, and describes the encoding of its ``columns`` and its
-    layout. For an entry of the catalogue it has the publication, and the ``columns`` that were left
-    out.
+    For a user's file the provenance also describes the encoding of all ``columns`` and the layout
+    of text. For an entry of the catalogue it names the publication. If the entry lists no inputs,
+    it also describes the ``columns``.
     """
     is_own = "path" in cfg
     file = {
@@ -271,7 +274,7 @@ def _provenance(
 # --- Files and synthetic data ---------------------------------------------------------------------
 
 
-MOST_SHUFFLED = 2**25  # most cells of a user's file in memory: 256 MB
+MOST_SHUFFLED = 2**25  # largest number of cells of a user's file that is shuffled: 256 MB
 
 
 def _open_file(
@@ -281,10 +284,10 @@ def _open_file(
     apart: str | None = None,
     holds: bool = False,
 ) -> list[Stream]:
-    """Open a file as one shuffled stream per seed, or as one stream if the seeds are None.
+    """Open a file as one shuffled stream per seed, or in its order if ``seeds`` is None.
 
-    The rows of an entry of the catalogue are loaded into memory. The rows of a user's file are
-    loaded if they are shuffled or ``holds`` is True.
+    Rows are loaded into memory if the file belongs to the catalogue, if they are shuffled, or if
+    ``holds`` is True. ``apart`` is as in ``FileTable``.
     """
     is_own = "path" in cfg
     content = read.open_content(cfg) if is_own else catalogue.obtain(cfg)
@@ -319,10 +322,7 @@ def _open_file(
 
 
 def _table(
-    cfg: Mapping[str, Any],
-    content: FileContent,
-    classes: Sequence[Any],
-    apart: str | None = None,
+    cfg: Mapping[str, Any], content: FileContent, classes: Sequence[Any], apart: str | None = None
 ) -> Table:
     described = {**cfg, "labels": classes or None}
     if not read.is_libsvm(content, cfg):
@@ -333,7 +333,7 @@ def _table(
 
 
 def _require_panel(cfg: Mapping[str, Any], options: Options, where: str) -> None:
-    """Raise DataError if rows with series cannot be streamed with these options."""
+    """Raise DataError if a panel cannot be streamed with these options."""
     if cfg.get("task") == "classification":
         cure = "a panel is for regression: set task=regression"
     elif options.order != "file":

@@ -1,19 +1,20 @@
-"""Preparation of some files as in the published experiments, before they are streamed.
+"""Prepare some files as in the published experiments, before they are streamed.
 
-Steps of ``prepare:`` in a data set's YAML, applied in this order:
+The key ``prepare`` of a data set's YAML can contain these steps, which are applied in this order:
 
-first_rows     number of rows from the top of the file that are used
-drop           {column, equals}: remove rows with this value
-keep           {column, at_most}: remove rows above this value
+first_rows     n: use the first n rows of the file
+drop           {column, equals}: remove rows with this value in the column
+keep           {column, at_most}: remove rows with a larger value in the column
 complete       true: remove rows with a missing value in any column of the file
-rows_each      {column, rows, values}: use the first ``rows`` rows of each value of the column. With
-               ``values`` = n, only of its first n values in sorted order, or the last -n
-codes          columns of words; the n-th distinct word becomes the number n - 1
-time_of_day    column of clock times; becomes the fraction of the day
-one_hot        {all_but}: every other column becomes one 0/1 column per value, in sorted order
-scale_inputs   {shift, divide}: (x + shift) / divide, for all inputs
-scale_columns  {low, high}: every input linearly from its smallest and largest value in the
-               file to these; a constant one becomes their middle
+rows_each      {column, rows, values}: for each value in the column, use the first ``rows`` rows
+               with this value. If ``values`` is n > 0, use only the n smallest values of the
+               column; if it is -n, only the n largest
+codes          names of columns of words: replace the n-th distinct word by the number n - 1
+time_of_day    name of a column of clock times: replace a time by the fraction of the day
+one_hot        {all_but}: replace every column except this one by one 0/1 column per value, sorted
+scale_inputs   {shift, divide}: replace each input x by (x + shift) / divide
+scale_columns  {low, high}: map each input linearly, so that its range in the file becomes
+               [low, high]. A constant input becomes (low + high) / 2
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def prepare_rows(frame: pd.DataFrame, steps: Mapping[str, Any], where: str) -> p
     Parameters
     ----------
     frame
-        Rows of the file. Their index, the row number in the file, is kept.
+        Rows of the file. The index, which is the row number in the file, does not change.
     steps
         Content of ``dataset.prepare``.
     where
@@ -91,7 +92,7 @@ def _some_values(column: pd.Series, n: Any, where: str) -> list[Any]:
 
 
 def scale_values(values: np.ndarray, steps: Mapping[str, Any]) -> np.ndarray:
-    """Apply the steps that scale to the values (T, d + 1), the target last."""
+    """Apply the scaling steps to values (T, d + 1), whose last column is the target."""
     if scale := steps.get("scale_inputs"):
         values = values.copy()
         values[:, :-1] = (values[:, :-1] + scale["shift"]) / scale["divide"]

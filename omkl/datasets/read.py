@@ -1,9 +1,9 @@
 """Read files as pandas frames, in chunks.
 
-Users have text, Parquet, Feather, JSON and Excel. The catalogue also has CSV files in a zip and
-MATLAB arrays. pandas reads text, because its parser accepts many separators, decimal marks and
-encodings, and reports the line of a row that is too long. PyArrow reads Parquet and Feather by
-record batches.
+The formats of users' files are text, Parquet, Feather, JSON and Excel. The catalogue also has CSV
+files in a zip and MATLAB arrays. pandas reads text, because its parser accepts many separators,
+decimal marks and encodings, and reports the line of a row that is too long. PyArrow reads Parquet
+and Feather by record batches.
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ if TYPE_CHECKING:
 
 CHUNK_ROWS = 65_536
 CHUNK_CELLS = 2**21  # 16 MB of numbers: tables of more than 32 columns have fewer rows per chunk
-CELL_BYTES, MOST_SHEET_BYTES = 32, 2**30  # calamine loads a whole sheet into memory
+CELL_BYTES, MOST_SHEET_BYTES = 32, 2**30  # bytes in memory: calamine loads a whole sheet
 SEPARATORS = (";", "\t", "|", ",")
 SNIFFED_LINES = 20
 LIBSVM = (".libsvm", ".svm")
 
 
 def chunk_rows(n_columns: int) -> int:
-    """Return the number of rows that are read at once, for this number of columns."""
+    """Return the number of rows per chunk for a table with this number of columns."""
     return max(1, min(CHUNK_ROWS, CHUNK_CELLS // max(n_columns, 1)))
 
 
 def open_content(cfg: Mapping[str, Any]) -> FileContent:
-    """Return the content of ``dataset.path`` as it is now."""
+    """Return the content of the file ``dataset.path``. Raises DataError if it cannot be read."""
     value = cfg.get("path")
     if value is None:
         raise DataError("dataset=file: say which file: dataset.path=PATH dataset.target=COLUMN")
@@ -86,7 +86,7 @@ def open_content(cfg: Mapping[str, Any]) -> FileContent:
 
 
 def is_table(name: str) -> bool:
-    """Return whether files with this name can be read."""
+    """Return whether a file name has a suffix of a format that can be read."""
     return name.lower().endswith((*READERS, *LIBSVM))
 
 
@@ -106,8 +106,8 @@ def count_rows(
 ) -> RowCount | None:
     """Return the number of rows of a file, or None if it is unknown before the file is read.
 
-    The number comes from the length of ``first``, from the metadata of Parquet, or from the number
-    of lines of a text file.
+    The number comes from the metadata of Parquet, from the length of ``first`` if it is the whole
+    file, or from the number of lines, which is an upper bound.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def count_rows(
     cfg
         Settings of the data set.
     first
-        First rows of the file, or all of a short file.
+        First frame of the file: all rows of a short file, or a full chunk of a long one.
     """
     reader, prepares = _reader(content, cfg), cfg.get("prepare")
     if reader is _parquet and not prepares:
@@ -130,7 +130,7 @@ def count_rows(
     if content.n_lines is None or reader is _feather:
         return None
     n = content.n_lines - (count_headers(cfg) if reader is _text else 0)
-    return RowCount(n, False) if n >= len(first) else None  # lines may have other ends
+    return RowCount(n, False) if n >= len(first) else None  # "\r" alone can also end a line
 
 
 def frames(
@@ -139,18 +139,19 @@ def frames(
     numbers: Collection[str] = (),
     only: str | int | None = None,
 ) -> Iterator[pd.DataFrame]:
-    """Yield a file in frames whose index counts rows from 0, after ``dataset.prepare``.
+    """Yield the rows of a file in frames, after the steps of ``dataset.prepare``.
+
+    The index of a frame counts the rows of the file from 0. If there are steps of preparation, the
+    whole file is one frame in memory, because the steps need all rows.
 
     Parameters
     ----------
+    content, cfg
+        The file, and the settings of the data set.
     numbers
         Columns of a text file that the parser may convert to numbers. Other cells stay text.
     only
-        Column of a text file that is needed; None: all columns.
-
-    Notes
-    -----
-    Steps of preparation need the whole file. It is then one frame in memory.
+        The only column of a text file to read; None: all columns.
     """
     import pandas as pd
 
@@ -188,7 +189,7 @@ def _numbered(chunks: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
 
 
 def _without(frame: pd.DataFrame, na_values: Any) -> pd.DataFrame:
-    """Replace ``dataset.na_values``, as written or as equal numbers, by missing values."""
+    """Replace cells by missing values if they equal a text or a number in ``dataset.na_values``."""
     import pandas as pd
 
     given = na_values if isinstance(na_values, list | tuple) else [na_values]
@@ -213,12 +214,13 @@ def count_headers(cfg: Mapping[str, Any]) -> int:
 def column_names(header: Sequence[Any], cfg: Mapping[str, Any], where: str) -> list[str]:
     """Return the names of the columns.
 
-    The names are those in ``dataset.columns``, else those in the header, else x1, x2, ...
+    The names come from ``dataset.columns``, or else from the header. Without both they are x1, x2,
+    ...
 
     Parameters
     ----------
     header
-        Names in the file, or the cells of its first row if it has no header.
+        Names in the header of the file, or the cells of the first row if there is no header.
     cfg
         Settings of the data set; ``columns`` and ``header`` are used.
     where
@@ -253,14 +255,14 @@ def column_names(header: Sequence[Any], cfg: Mapping[str, Any], where: str) -> l
 
 
 class Layout(NamedTuple):
-    """Layout of text. ``delimiter`` None means any run of blanks."""
+    """Layout of a text file: delimiter and decimal mark. Delimiter None: any run of blanks."""
 
     delimiter: str | None
     decimal: str
 
 
 def layout(content: FileContent, cfg: Mapping[str, Any]) -> Layout:
-    """Return the layout in the settings. Unset parts are detected from the first lines."""
+    """Return the layout of a text file. Parts that are "auto" are detected from its first lines."""
     delimiter, decimal = cfg.get("delimiter", "auto"), cfg.get("decimal") or "auto"
     if "auto" in (delimiter, decimal):
         with _lines(content, cfg) as file:
@@ -272,7 +274,7 @@ def layout(content: FileContent, cfg: Mapping[str, Any]) -> Layout:
 
 @contextlib.contextmanager
 def _lines(content: FileContent, cfg: Mapping[str, Any]) -> Iterator[Iterator[str]]:
-    """Open the lines of a text file from its header on."""
+    """Open a text file and return its lines from the header on."""
     with content.open_lines(cfg.get("encoding") or "utf-8") as file:
         yield itertools.islice(file, cfg.get("skip_lines") or 0, None)
 
@@ -284,9 +286,9 @@ def _cells(lines: Iterator[str] | Sequence[str], delimiter: str | None) -> Itera
 
 
 def _separator(lines: list[str]) -> str | None:
-    """Return the separator that divides each of the first lines into the same number of columns.
+    """Return the separator that divides all first lines into the same number of columns.
 
-    Of several such separators return the one with the most columns.
+    If several separators do, return the one that gives the most columns.
     """
     best, most = ",", 1
     for separator in SEPARATORS:
@@ -350,7 +352,8 @@ def _text(
     }
     as_read = [numbers, ()] if numbers else [()]
     readers = [functools.partial(_rows_by_pandas, options, names, some) for some in as_read]
-    # pandas has its own ways with quotes above the rows, and with blank lines that end in "\r".
+    # PyArrow and pandas would read different rows if a name in the header contains a line break,
+    # or if lines end in "\r" alone. Then only pandas reads the file.
     is_usual = n_above == n_headers and not options["skiprows"] and (content.n_lines or 0) > 1
     if is_usual and encoding == "utf-8" and delimiter and set(names) <= set(numbers):
         readers.insert(0, functools.partial(_rows_by_arrow, names, n_headers, delimiter, decimal))
@@ -371,7 +374,10 @@ def _text(
 def _rows_by_pandas(
     options: Mapping[str, Any], names: Sequence[str], numbers: Collection[str], raw: IO[bytes]
 ) -> Iterator[pd.DataFrame]:
-    """Yield the rows of a text. Raises ValueError for a cell of ``numbers`` that is no number."""
+    """Yield the rows of a text file. Columns ``numbers`` are numbers, the others text.
+
+    Raises ValueError for a cell in ``numbers`` that is not a number.
+    """
     import pandas as pd
 
     dtype = {name: float if name in numbers else str for name in names}
@@ -382,16 +388,17 @@ def _rows_by_pandas(
 def _rows_by_arrow(
     names: Sequence[str], n_headers: int, delimiter: str, decimal: str, raw: IO[bytes]
 ) -> Iterator[pd.DataFrame]:
-    """Yield rows as ``_rows_by_pandas``, in half the time for numbers of 17 digits.
+    """Yield the rows of a text file in which all columns are numbers.
 
-    Raises ValueError for a row of another length, and for a cell that is neither a plain number nor
-    exactly one of ``BLANKS``.
+    This takes half the time of ``_rows_by_pandas`` for numbers of 17 digits. Raises ValueError for
+    a row of another length, and for a cell that is neither a plain number nor one of ``BLANKS``.
     """
     import pandas as pd
     import pyarrow as pa
     from pyarrow import csv as text
 
-    n_bytes = 4 * len(names) * chunk_rows(len(names))  # a cell has 2 or more
+    # A cell takes at least 2 bytes, so a batch has at most 2 chunk_rows rows.
+    n_bytes = 4 * len(names) * chunk_rows(len(names))
     batches = text.open_csv(
         raw,
         text.ReadOptions(
@@ -415,7 +422,7 @@ def _rows_by_arrow(
 
 
 def precision() -> dict[str, Any]:
-    """Return the options of pandas' fastest parser that rounds correctly."""
+    """Return the options for the fastest parser of pandas that rounds numbers correctly."""
     import pandas as pd
 
     version = tuple(int(part) for part in pd.__version__.split(".")[:2])
@@ -423,7 +430,7 @@ def precision() -> dict[str, Any]:
 
 
 def _require_names(header: Sequence[str], decimal: str, where: str) -> None:
-    """Raise DataError if the first line is not a header. Years can be names, 0.1257 cannot."""
+    """Raise DataError if the header has only numbers, not all whole. A year can be a name."""
     if re.fullmatch(r"sep=.?", header[0].strip()):
         raise DataError(f"{where}: its first line is no header. Set dataset.skip_lines=1.")
     try:
@@ -439,9 +446,10 @@ def _require_names(header: Sequence[str], decimal: str, where: str) -> None:
 
 
 def _joined(headers: Sequence[Sequence[str]]) -> list[str]:
-    """Join rows of headers by column: ``mass`` above ``kg`` is "mass kg".
+    """Join several header rows into one: ``mass`` above ``kg`` becomes "mass kg".
 
-    An empty cell repeats the cell to its left, as in merged cells, except in the last row.
+    Merged cells are read as a cell followed by empty cells. Except in the last row, an empty cell
+    therefore repeats the cell to its left.
     """
     rows = [[cell.strip() for cell in row] for row in headers]
     for row in rows[:-1]:
@@ -453,8 +461,12 @@ def _joined(headers: Sequence[Sequence[str]]) -> list[str]:
 def _require_one_header(
     header: Sequence[str], rows: Sequence[Sequence[Any]], form: NumberFormat, where: str
 ) -> None:
-    """Raise DataError if the first row has text in a column whose other rows are numbers."""
-    texts: dict[str, Any] = {}  # first cells by column
+    """Raise DataError if the first row looks like a second header row.
+
+    It does if it has only texts in the columns whose other cells are numbers, of which there are
+    at least two.
+    """
+    texts: dict[str, Any] = {}  # first cell by column
     n_numbers = 0
     for name, (first, *cells) in zip(header, zip(*rows, strict=False), strict=False):
         there = [cell for cell in cells if not is_blank(cell)]
@@ -525,7 +537,7 @@ def _json(content: FileContent, cfg: Mapping[str, Any]) -> Iterator[pd.DataFrame
 
 
 def _json_rows(content: FileContent, cfg: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a file with one row per line, or with a whole table in a .json file."""
+    """Yield the rows of a JSON file: one object per line, or in .json also a whole table."""
     with content.open_lines(cfg.get("encoding") or "utf-8") as file:
         lines: Iterable[str] = file
         if content.name.lower().endswith(".json"):
@@ -562,7 +574,7 @@ def _distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _rows_of(whole: Any, where: str) -> list[dict[str, Any]]:
-    """Return the rows of a list of objects, or of a table as pandas writes one."""
+    """Return the rows of a JSON table: a list of objects, or a format of ``DataFrame.to_json``."""
     import pandas as pd
 
     match whole:
@@ -588,7 +600,7 @@ def _rows_of(whole: Any, where: str) -> list[dict[str, Any]]:
 
 
 def _excel(content: FileContent, cfg: Mapping[str, Any]) -> Iterator[pd.DataFrame]:
-    """Yield the first sheet of an Excel file, empty cells None."""
+    """Yield the first sheet of an Excel file. Empty cells are None."""
     import pandas as pd
     from python_calamine import CalamineWorkbook
 
@@ -600,9 +612,10 @@ def _excel(content: FileContent, cfg: Mapping[str, Any]) -> Iterator[pd.DataFram
     rows = [[None if cell == "" else cell for cell in row] for row in cells]
     n_headers = count_headers(cfg) if rows else 0
     headers = [
-        ["" if cell is None else word(cell) for cell in row] for row in rows[: n_headers or 1]
+        ["" if cell is None else word(cell) for cell in row]  # word: a year is read as a float
+        for row in rows[: n_headers or 1]
     ]
-    header = _joined(headers)  # a year is a float
+    header = _joined(headers)
     if cfg.get("header", True) is True:
         _require_one_header(header, rows[1:SNIFFED_LINES], PLAIN, content.name)
     frame = pd.DataFrame(rows[n_headers:], columns=column_names(header, cfg, content.name))
@@ -613,7 +626,10 @@ _EXTENT = re.compile(rb'<dimension ref="[A-Z]+\d+:([A-Z]{1,3})(\d{1,7})"')
 
 
 def _require_small_sheets(file: IO[bytes], where: str) -> None:
-    """Raise DataError for a sheet too large for memory, as with one cell far from the others."""
+    """Raise DataError if a sheet is too large for memory.
+
+    Its size can come from a single cell far from the table.
+    """
     if not zipfile.is_zipfile(file):  # .xls: its sheets are small
         return
     with zipfile.ZipFile(file) as archive:
@@ -631,7 +647,10 @@ def _require_small_sheets(file: IO[bytes], where: str) -> None:
 
 
 def _zip(content: FileContent, cfg: Mapping[str, Any]) -> Iterator[pd.DataFrame]:
-    """Yield the CSV files of ``members``, found by name in any folder, each with its digest."""
+    """Yield the CSV files ``members`` of a zip, whose digests are checked.
+
+    A file is found by its name in any folder of the zip.
+    """
     import pandas as pd
 
     delimiter, header = cfg.get("delimiter", ","), 0 if cfg.get("header", True) else None
@@ -668,7 +687,7 @@ def _check_digest(data: bytes, digest: str | None, what: str) -> None:
 
 
 def _mat(content: FileContent, cfg: Mapping[str, Any]) -> Iterator[pd.DataFrame]:
-    """Yield the one ``array``, or arrays X and y as columns x1, x2, ... and y."""
+    """Yield a MATLAB file as columns x1, x2, ... of ``array``, or of array X, followed by y."""
     import pandas as pd
     import scipy.io
 

@@ -27,8 +27,8 @@ _follow_targets = specialise_on_first_call(robust_moments.follow_targets)
 class Standardised(NamedTuple):
     """Standardised numbers, in two arrays of one shape.
 
-    z      (number - location) / scale; 0 for a missing value, and while the scale is 0
-    far    bool, whether each number is beyond ``FAR`` scales, as in ``Moments.shares_beyond``
+    z      (number - location) / scale; 0 for a missing value, and as long as the scale is 0
+    far    bool, whether each number is more than ``FAR`` scales from the location
     """
 
     z: np.ndarray
@@ -45,7 +45,7 @@ class Standardised(NamedTuple):
 
 
 class MomentsState(NamedTuple):
-    """Arrays of ``Moments``."""
+    """State of ``Moments``: numbers (C, N_NUMBERS) of C columns."""
 
     moments: MOMENTS
 
@@ -59,23 +59,23 @@ class Moments:
 
     @property
     def scale(self) -> np.ndarray:
-        """Current scale (C,) of each column; 0 while all its numbers are equal."""
+        """Current scale (C,) of each column; 0 as long as all its numbers are equal."""
         return robust_moments.scales(self._state)
 
     @property
     def shares_beyond(self) -> np.ndarray:
-        """Share (C,) of the numbers of each column beyond ``FAR`` scales."""
+        """Share (C,) of the numbers of each column that are more than ``FAR`` scales away."""
         return robust_moments.shares_beyond(self._state)
 
     def standardised(self, values: np.ndarray) -> Standardised:
         """Learn the values (n, C), and return them standardised.
 
-        Each value is standardised by the values of its column up to its row.
+        Each value is standardised by the values of its column up to and including its row.
         """
         return self._taken(self._state[None], values, learns=True)
 
     def standardised_each(self, values: np.ndarray) -> Standardised:
-        """Return rows (n, C) standardised, each as if it came next. Nothing is learned."""
+        """Return rows (n, C) standardised, each row as if it came next. Nothing is learned."""
         return self._taken(np.stack([self._state, self._state]), values, learns=False)
 
     @staticmethod
@@ -100,7 +100,7 @@ class Moments:
         x
             Row (C,).
         most
-            Largest absolute value. If a number exceeds it, return None and learn nothing.
+            Largest valid absolute value. If a number is larger, return None and learn nothing.
         takes
             Whether the row is learned. If False, ``take_row_ahead`` can learn it later.
         """
@@ -132,9 +132,9 @@ class Moments:
 
 
 class LateMoments(Moments):
-    """Moments that learn each row ``delay`` rows after its prediction.
+    """Location and scale of columns, for which each row is learned ``delay`` rows later.
 
-    waiting   rows (n, C), n <= delay, that are not learned yet, the oldest first
+    waiting   (n, C) rows that are not learned yet, n <= delay, the oldest first
     """
 
     def __init__(self, n_columns: int, delay: int) -> None:
@@ -145,7 +145,7 @@ class LateMoments(Moments):
     def standardised(self, values: np.ndarray) -> Standardised:
         """Return the values (n, C) standardised.
 
-        Each row is standardised by itself and by the rows that are learned before its prediction.
+        Each row is standardised by itself and by the rows that were learned before it.
         """
         rows = np.concatenate([self.waiting, values])
         late, n = Standardised.empty(values.shape), len(self.waiting)
@@ -177,9 +177,9 @@ class TargetUnits(NamedTuple):
     def scaled(self, y: float, soft: bool) -> float:
         """Return (y - centre) / unit, clipped to +- sqrt(n_known), and ``softened`` if ``soft``.
 
-        Among n_known + 1 numbers, none is more than sqrt(n_known) standard deviations from their
-        mean. So the first target becomes 0. If all known targets are equal and y differs, the
-        result is the limit.
+        The limit holds for any n_known + 1 numbers: none of them is more than sqrt(n_known)
+        standard deviations from their mean. The first target becomes 0, because its limit is 0. If
+        all known targets are equal and y differs from them, the result is the limit.
         """
         scaled = in_units(y - self.centre, self.unit, math.sqrt(self.n_known))
         return robust_moments.softened(scaled) if soft else scaled
@@ -188,9 +188,9 @@ class TargetUnits(NamedTuple):
 class KnownTargets(NamedTuple):
     """Targets of n rows, scaled by the targets that were known before each row.
 
-    scaled        (n,) targets as returned by ``TargetUnits.scaled``
-    centre, unit  (n,) location and scale
-    lags          (n, k) last k targets in these units, the newest first; 0 if there is none
+    scaled        (n,) results of ``TargetUnits.scaled``
+    centre, unit  (n,) location and scale of the targets known before each row
+    lags          (n, k) last k targets in these units, the newest first; 0 if unknown
     """
 
     scaled: np.ndarray
@@ -225,7 +225,7 @@ class TargetScaler:
         self.take(np.empty(0))
 
     def take(self, y: np.ndarray) -> KnownTargets:
-        """Learn the targets y (n,), and return each scaled by the earlier ones. NaN is ignored."""
+        """Learn the targets y (n,), and return each scaled by earlier targets. NaN is ignored."""
         n = len(y)
         lags, out = np.empty((n + 1, self.n_lags)), np.empty((4, n + 1))
         self._follow(np.array([0, n + 1]), np.append(y, np.nan), lags, out)
@@ -257,7 +257,11 @@ class TargetScaler:
 
 
 class LevelState(NamedTuple):
-    """Sums and numbers of targets: of each level (L, N_LEVELS), and of all targets (2,)."""
+    """State of ``LevelMeans`` for L columns.
+
+    sums, counts   (L, N_LEVELS) sum and number of the targets of each level
+    of_all         (2,) sum and number of all targets
+    """
 
     sums: np.ndarray
     counts: Annotated[np.ndarray, Range(0.0)]
@@ -265,21 +269,22 @@ class LevelState(NamedTuple):
 
 
 class LevelMeans:
-    """Mean and number of the targets of each level of text columns.
+    """Replace the levels of hashed columns by means and numbers of targets.
 
-    The mean of a level is (s + 5 m) / (n + 5), with s the sum of its n known targets
-    and m the mean of all known targets. The number n enters as log(1 + n). Words whose checksums
-    are equal modulo N_LEVELS share a level, so memory is bounded: 1 MiB per column.
+    The level of a word is its checksum modulo N_LEVELS, so memory is bounded: 1 MiB per column.
+    Two inputs of a row depend on the level. The first is the mean of its targets, shrunk towards
+    the mean m of all known targets: (s + 5 m) / (n + 5), where s is the sum of the level's n known
+    targets. The second is log(1 + n).
 
     Parameters
     ----------
     levels
-        Indices (L,) of the inputs that hold levels, from ``columns.levels_in``.
+        Indices (L,) of the inputs that contain levels, from ``columns.levels_in``.
     """
 
     def __init__(self, levels: np.ndarray) -> None:
         self._levels = levels
-        self.places = np.sort(np.concatenate([levels, levels + 1]))  # of means and counts
+        self.places = np.sort(np.concatenate([levels, levels + 1]))  # indices of both inputs
         self._state = LevelState(
             np.zeros((len(levels), N_LEVELS)), np.zeros((len(levels), N_LEVELS)), np.zeros(2)
         )
@@ -292,12 +297,12 @@ class LevelMeans:
         Parameters
         ----------
         X
-            Rows with the level of each text column. A missing level stays NaN.
+            Rows with the level of each hashed column. A missing level stays NaN.
         y
             Targets (n,), NaN if unknown; None: nothing is learned.
         starts
-            (G + 1,) index of the first row of each group, and n. The targets of a group are learned
-            after all its rows are filled. None: each row is a group.
+            (G + 1,) indices of the first rows of the G groups, then n. The targets of a group are
+            learned after all its rows are filled. None: each row is a group.
         """
         n, out = len(X), X.copy()
         y = np.full(n, np.nan) if y is None else y

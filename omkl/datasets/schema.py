@@ -1,4 +1,4 @@
-"""Valid settings of a data set and its stream, checked before a file is opened."""
+"""Define and check the valid settings of a data set and its stream, before a file is opened."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from omkl.datasets.base import MOST_DELAY, NAME, DataError, is_name, is_relative
 from omkl.utils.constraints import is_number, is_text, is_whole, is_writable
 from omkl.utils.sections import Accepted, Content, Model, Section, read
 
-MOST_COORDINATES = (
-    20_000  # coordinates of all centres of a synthetic stream, whose calibration takes seconds
-)
-MOST_LAGS = 1_000  # each is a column of all rows that are read at a time
+# Coordinates of all centres of a synthetic stream: with more its calibration takes long.
+MOST_COORDINATES = 20_000
+MOST_LAGS = 1_000  # each lag is a column of every chunk of rows
 Task = Literal["regression", "classification"]
 Whole = Annotated[int, Field(ge=1)]
 Finite = Annotated[Any, Accepted(is_number, "a number")]
@@ -127,7 +126,7 @@ class Published(Section):
 
 
 class Spectrum(Section):
-    """A kernel that has a spectrum."""
+    """Kernel of a synthetic stream, of a family that has random features."""
 
     # Copied from core.kernels, which imports the compiler: ``--help`` must not import it.
     family: Literal["gaussian", "laplacian", "cauchy", "matern32", "matern52"]

@@ -1,44 +1,43 @@
-"""Streams: the rows of a data set in the order of time, scaled as they are read.
+"""Stream the rows of a data set in the order of time, and scale them as they are read.
 
-A ``Source`` yields unscaled chunks of rows, whose size it chooses. The chunks are scaled first, and
-then cut into the blocks that the caller requests. Numbers therefore do not depend on the size of
-the blocks.
+A ``Source`` yields chunks of unscaled rows. The chunks are scaled first, and then cut into blocks
+of the size that the caller requests. Results therefore do not depend on the size of the blocks.
 
 Scaling (``x`` is a row of inputs, ``y`` its target)
 
 columns   Each input is standardised, (x - mean) / deviation, by the values of its column up to and
-          including its row (``omkl.core.robust_moments``: a single value has a bounded influence,
-          and a column may change its unit). Values are not cut. Learners that need bounded inputs
-          read softened values. A missing value counts as the mean so far, 0. No later row is used.
-          Targets, predictions, squared errors and all reported numbers are in the unit of the
-          target. A learner learns (y - mean) / deviation, with mean and deviation of the targets
-          that were known when it predicted. The same two numbers convert its prediction back
-          (``omkl.datasets.scaling``). The unit of the loss that it minimises therefore changes
-          until the deviation of the targets settles. The output 0 of a learner means the mean of
-          the known targets. The first prediction, before any target is known, is 0 in the unit of
-          the target. It is not scored, neither for learners nor for comparators.
-whole     x / max_t ||x_t||_2 and (y - min) / (max - min), over all streamed rows. All inputs are
-          divided by the same number. This uses later rows, as the published experiments did.
+          including its row, and by no later row. A single value has a bounded influence on mean and
+          deviation, and a column may change its unit (``omkl.core.robust_moments``). A missing
+          value becomes 0, the mean so far. Standardised values are not clipped. Learners that need
+          bounded inputs read softened values.
+          The stream yields targets in their own unit, which is also the unit of predictions, errors
+          and all reported numbers. A learner internally learns (y - mean) / deviation, with mean
+          and deviation of the targets that were known at its prediction, and the same two numbers
+          convert its prediction back (``omkl.datasets.scaling``). The first prediction, before any
+          target is known, is 0. It is not scored, neither for learners nor for comparators.
+whole     x / max_t ||x_t||_2 and (y - min) / (max - min), with maxima and minima over all streamed
+          rows. All inputs are divided by the same number. This uses later rows, as the published
+          experiments did.
 none      Inputs and targets are not changed.
 
-Lags are inputs after all others: the last k targets that are known when the row is predicted, the
-newest first, and 0 as long as there are fewer targets. With scaling "columns" lags are standardised
-by the targets known at that time. With "whole" and "none" they are scaled as y. A stream assumes
-that all earlier targets are known. A learner that learns only some targets replaces the lags
-(``omkl.datasets.scaling``).
+Lags are further inputs, which follow the inputs of the data set: the last k targets that are known
+when the row is predicted, the newest first. A lag is 0 as long as there are too few targets. With
+scaling "columns" lags are standardised by the targets known at that time. With "whole" and "none"
+they are scaled as y. The stream assumes that all earlier targets are known. A learner that learns
+only some targets computes the lags itself (``omkl.datasets.scaling``).
 
-Targets may be late. With a horizon h the target of a row is the target of the row h rows later. The
-first h targets then belong to no row, and the last h rows have no target. With a delay k each
-target arrives k rows later than without it. The prediction of a row therefore knows the targets of
-rows at least 1 + k + h rows before it, also as lags. For the prediction, inputs are standardised by
-these rows and the present row. For learning, they are standardised by all rows up to this row.
+Targets may be late. With a horizon h the target of row t is the value that row t + h has in the
+target column. The first h values of this column then belong to no row, and the last h rows have no
+target. With a delay k each target arrives k rows later. The prediction of row t can therefore use
+the targets of rows up to t - 1 - k - h, also as lags. For the prediction, the inputs of row t are
+standardised by these rows and row t. For learning, they are standardised by all rows up to row t.
 
-Rows with series are a panel: each series has its own scale and its own past targets. The learner
-computes both for each series (``omkl.online.panel``). The stream yields such rows unscaled and
-without lags.
+In a panel the rows belong to several series. Each series has its own scale and its own past
+targets, which the learner computes (``omkl.online.panel``). The stream yields such rows unscaled
+and without lags.
 
-A missing target is never filled in. ``rows`` contains its row with y NaN, to be predicted, and
-``blocks`` does not contain the row.
+A missing target is never filled in. Its row is predicted and not learned: ``rows`` yields it with
+y NaN, and ``blocks`` leaves it out.
 
 In a classification y is the code of a class, -1 and +1 or 0 .. K - 1 for K > 2, and is not scaled.
 """
@@ -60,12 +59,14 @@ from omkl.datasets.scaling import LateMoments, Moments, TargetScaler, softened
 if TYPE_CHECKING:
     from omkl.datasets.columns import Column
 
-HEAVY = 0.005  # share beyond 4 deviations that is reported; 6e-5 if normal, 0.0035 if Laplace
-HUGE = 1e150  # squares of larger numbers, or their sums, overflow
+# Least share of values beyond 4 deviations that is reported. A normal distribution has 6e-5, and a
+# Laplace distribution 0.0035.
+HEAVY = 0.005
+HUGE = 1e150  # sums of squares of larger numbers overflow
 
 
 class Options(NamedTuple):
-    """Options of ``omkl.datasets.open_stream``."""
+    """Options of a stream, the argument ``stream_cfg`` of ``omkl.datasets.open_stream``."""
 
     limit: int | None
     scaling: str
@@ -76,12 +77,12 @@ class Options(NamedTuple):
 
     @property
     def causal(self) -> bool:
-        """True if each row is scaled by itself and earlier rows alone."""
+        """True if the scaling of a row uses no later row."""
         return self.scaling == "columns"
 
 
 class Extent(NamedTuple):
-    """Number of rows, largest norm, and least and largest target of one pass."""
+    """Result of one pass over a stream: number of rows with a target, and ranges of the values."""
 
     n_rounds: int
     max_norm: float
@@ -90,27 +91,30 @@ class Extent(NamedTuple):
 
 
 class Stream:
-    """A data set in the order of time; every pass starts anew at the first round.
+    """Rows of a data set in the order of time. Every pass begins with the first row.
+
+    A round is a row with a target.
 
     Attributes
     ----------
     name, task      name of the data set; "regression" or "classification"
     classes         classes as spelled in the data, in the order of their codes; () in a regression
     where           name of the file or of the data set, for error messages
-    n_rounds        number of rounds T, which are the rows with a target. None if it is unknown
-                    before the whole stream is read: for CSV files, and for tables whose incomplete
-                    rows are dropped, unless scaling "whole" has counted them
+    n_rounds        number of rounds T. None if it is unknown before the whole stream is read: for
+                    CSV files, and for tables whose incomplete rows are dropped, unless scaling
+                    "whole" has counted the rows
     n_inputs        number of inputs d, lags included
     n_lags          number of lags, which are the last inputs
-    scaling         scaling as above; ``moving_units`` is True if targets are standardised online
-    inputs, target  column names
+    scaling         "columns", "whole" or "none"
+    moving_units    whether the learner standardises targets online
+    inputs, target  names of the inputs, and of the target
     provenance      JSON-able: files with sha256, licence, citation, scaling and its constants
-    change_rounds   1-based rounds that are the first ones after a known change
+    change_rounds   first round, counted from 1, after each known change of the data
     horizon         number of rows from a row to the row whose target it predicts
-    target_delay    number of rows that wait for their targets, the horizon included
+    target_delay    number of rows that wait for their targets, including the horizon
     series_type     int or str, type of the series of a panel; None without series
-    moments         location and scale of the columns in the rows of the latest pass so far
-    late_moments    the same for the rows whose targets are known
+    moments         location and scale of each column, in the rows of the latest pass so far
+    late_moments    the same, in the rows whose targets are known
     """
 
     def __init__(
@@ -209,13 +213,13 @@ class Stream:
 
     @cached_property
     def known_ahead(self) -> np.ndarray:
-        """Indices of inputs known ahead. With a horizon they are those of the target's row."""
+        """Indices of inputs that are known ahead: with a horizon, those of the target's row."""
         taken = [column for column in self.columns if column.inputs]
         return known_ahead(taken, self._declared)
 
     @property
     def notices(self) -> list[str]:
-        """Messages about the rows for the user. Complete after a whole pass."""
+        """Messages to the user about the rows. They are complete after a whole pass."""
         notices = list(getattr(self._source, "notices", ()))
         if self._order is not None and self._provenance["order"] == "file" and not self.has_series:
             date = self._clock and self._clock[0].rpartition(".")[0]
@@ -224,9 +228,10 @@ class Stream:
 
     @property
     def missing(self) -> dict[str, int]:
-        """Number of missing values of each column after a whole pass, without complete columns.
+        """Number of missing values of each column that has any, after a whole pass.
 
-        Values that are replaced by the mean of the whole file are counted in the whole file.
+        If missing values are replaced by the mean of the whole file, the whole file is counted, and
+        otherwise the streamed rows.
         """
         filled = getattr(self._source, "filled", None)
         counts = self._blank if filled is None else filled
@@ -234,11 +239,14 @@ class Stream:
 
     @property
     def far_out(self) -> dict[str, float]:
-        """Share of values beyond 4 deviations, for each column in which it is at least HEAVY."""
+        """Share of values beyond 4 deviations, for each column whose share is at least HEAVY."""
         return {c: s for c, s in self._by_column(self.moments.shares_beyond) if s >= HEAVY}
 
     def _by_column(self, values: np.ndarray) -> Iterable[tuple[str, float]]:
-        """Return the largest value of each column from values (d,) of its inputs."""
+        """Return pairs (column, value). ``values`` (d,) belong to the inputs.
+
+        The value of a column is the largest value of its inputs.
+        """
         column_of = {name: c.name for c in self.columns for name in c.inputs}
         largest: dict[str, float] = {}
         for name, value in zip(self._source.inputs, values.tolist(), strict=True):
@@ -266,7 +274,7 @@ class Stream:
 
     @property
     def target_unit(self) -> float:
-        """Units of the target per unit of y. Errors are multiplied by it."""
+        """Factor that converts errors of the scaled target y to the unit of the target."""
         if self.scaling == "whole" and self._extent is not None and not self.classes:
             return self._extent.target_max - self._extent.target_min
         return 1.0
@@ -298,9 +306,9 @@ class Stream:
         }
 
     def blocks(self, size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield the rows with a target as blocks (X (n, d), y (n,)), float64 and C-contiguous.
+        """Yield the rows with a target as blocks X (n, d) and y (n,), float64 and C-contiguous.
 
-        n is ``size``, or less in the last block. The numbers do not depend on the size.
+        n is ``size``, or less in the last block. The numbers do not depend on ``size``.
         """
         return ((x, y) for x, y, *_ in self.rounds(size))
 
@@ -309,20 +317,17 @@ class Stream:
         return _regrouped(self._with_target(), size)
 
     def rows(self, size: int) -> Iterator[Chunk]:
-        """Yield all rows, with or without a target, in blocks of ``size`` rows.
-
-        The fields are those of ``Chunk``. The target of a row without target is NaN.
-        """
+        """Yield all rows in blocks of ``size`` rows. The target of a row without target is NaN."""
         return _regrouped(self._streamed(), size)
 
     def softened(self, X: np.ndarray) -> np.ndarray:
-        """Return rows X (n, d) of a block as they are read by learners that need bounded inputs."""
+        """Return rows X (n, d) as learners that need bounded inputs read them."""
         return softened(X) if self.scaling == "columns" else X
 
     def truth(self, size: int) -> Iterator[np.ndarray] | None:
-        """Yield the targets (n,) without noise, in the scale of y and the blocks of ``blocks``.
+        """Yield the targets (n,) without noise, scaled as y, for the blocks of ``blocks``.
 
-        Return None if these targets are unknown, as for all real data.
+        Return None if they are unknown, as for all real data.
         """
         if not self._source.has_truth:
             return None
@@ -330,7 +335,10 @@ class Stream:
         return (block.truth for block in blocks if block.truth is not None)
 
     def require_rows(self, n: int, n_read: int = 0) -> None:
-        """Raise DataError if n < 2 rows have a target. ``n_read`` is the number of all rows."""
+        """Raise DataError unless at least two rows have a target.
+
+        ``n`` is the number of rows with a target, and ``n_read`` the number of all rows.
+        """
         if n < 2:
             if n_read - self.horizon > 1:
                 values = "one value" if n else "no value"
@@ -445,7 +453,7 @@ class Stream:
 
 
 class _Labels:
-    """Known targets in one pass over a stream."""
+    """Scale the targets of one pass over a stream, and add past targets as lags."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
@@ -454,7 +462,7 @@ class _Labels:
         self._n = self._n_read = 0  # rows with a target, and all rows
 
     def added(self, chunk: Chunk) -> Chunk:
-        """Return the next rows with targets in the units of the stream, and with lags.
+        """Return the next rows with scaled targets and with lags.
 
         The inputs of the rows must be scaled already.
         """
@@ -489,7 +497,10 @@ class _Labels:
 
 
 def ahead(chunks: Iterable[Chunk], horizon: int, known: np.ndarray) -> Iterator[Chunk]:
-    """Yield rows with the targets, and the inputs known ahead, of the rows ``horizon`` later.
+    """Replace the target of each row by the target of the row ``horizon`` rows later.
+
+    Inputs that are known ahead are replaced in the same way. In the last ``horizon`` rows these
+    inputs and the targets are NaN.
 
     Parameters
     ----------
@@ -498,8 +509,7 @@ def ahead(chunks: Iterable[Chunk], horizon: int, known: np.ndarray) -> Iterator[
     horizon
         Number of rows, >= 1, from a row to the row whose target it predicts.
     known
-        Indices of inputs that are known ahead. In the last ``horizon`` rows these inputs and the
-        targets are NaN.
+        Indices of inputs that are known ahead.
     """
     held: Chunk | None = None
     for chunk in chunks:
@@ -519,7 +529,7 @@ def ahead(chunks: Iterable[Chunk], horizon: int, known: np.ndarray) -> Iterator[
 
 
 def _regrouped(chunks: Iterable[Chunk], size: int) -> Iterator[Chunk]:
-    """Cut chunks into blocks of ``size`` rows, the last shorter."""
+    """Cut chunks into blocks of ``size`` rows. The last block may be shorter."""
     if size < 1:
         raise ValueError(f"a block needs at least one row, size={size}")
     held: list[Chunk] = []
@@ -539,7 +549,7 @@ def _regrouped(chunks: Iterable[Chunk], size: int) -> Iterator[Chunk]:
 
 
 def joined(chunks: Sequence[Chunk]) -> Chunk:
-    """Return consecutive chunks as one."""
+    """Join consecutive chunks into one."""
     if len(chunks) == 1:
         return chunks[0]
     parts: Iterator[Any] = zip(*chunks, strict=True)

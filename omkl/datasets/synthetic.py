@@ -1,14 +1,15 @@
-"""Synthetic stream with a known true function: a kernel expansion with noise.
+"""Generate a synthetic stream with a known true function: a kernel expansion with noise.
 
 x is uniform in the cube [-1, 1]^d / sqrt(d), so ||x|| <= 1, and
 
     y_t = (f(x_t) - low) / (high - low) + noise * N(0, 1),
     f(x) = sum_m a_m kappa(x, c_m),
 
-with coefficients a_m ~ N(0, 1) and centres c_m distributed as x. ``low`` and ``high`` are
-the extremes of f over a calibration sample, so the noise-free target is in [0, 1] up to
-rare exceptions. From round ``change_at`` on, f is a new draw with the kernel ``kernel_after``.
-In classification the target is +1 if y_t is above the median of f over the sample, else -1.
+with coefficients a_m ~ N(0, 1) and centres c_m distributed as x. ``low`` and ``high`` are the
+extremes of f over a calibration sample, so the target without noise is in [0, 1], up to rare
+exceptions. From round ``change_at`` on, f is replaced by a new draw with the kernel
+``kernel_after``. In a classification the target is +1 if y_t exceeds the median of the scaled f
+over the sample, and otherwise -1.
 
 Each chunk of rows has its own seed, so any number of rows needs the same memory.
 """
@@ -41,11 +42,11 @@ class Expansion(NamedTuple):
     coefficients: np.ndarray
     low: float
     high: float
-    middle: float = 0.5  # the median, scaled
+    middle: float = 0.5  # median of (f - low) / (high - low) over the calibration sample
 
 
 class SyntheticSource:
-    """Source of the rows of ``dataset=synthetic``. Keys are as in conf/dataset/synthetic.yaml."""
+    """Source of the rows of ``dataset=synthetic``, with the keys of conf/dataset/synthetic.yaml."""
 
     def __init__(self, cfg: Mapping[str, Any]) -> None:
         classify = cfg.get("task") == "classification"
@@ -103,7 +104,7 @@ class SyntheticSource:
                 yield Chunk(x[:n], y, rows, truth=truth)
 
     def _generator(self, *key: int) -> np.random.Generator:
-        # A separate root: random features of the same seed must differ from the function's centres.
+        # The text makes these numbers differ from the random features of a learner with this seed.
         root = [self._seed, crc32(b"synthetic stream")]
         return np.random.default_rng(np.random.SeedSequence(root, spawn_key=key))
 
@@ -113,14 +114,8 @@ class SyntheticSource:
     def _draw(self, number: int, kernel: Spectrum, key: str, n_centres: int) -> Expansion:
         family, bandwidth = kernel.family, kernel.bandwidth
         rng = self._generator(number)
-        f = Expansion(
-            family,
-            bandwidth,
-            self._points(rng, n_centres),
-            rng.standard_normal(n_centres),
-            0.0,
-            1.0,
-        )
+        centres, coefficients = self._points(rng, n_centres), rng.standard_normal(n_centres)
+        f = Expansion(family, bandwidth, centres, coefficients, 0.0, 1.0)
         sample = _normalised(f, self._points(rng, CALIBRATION_ROWS))
         low, high = float(sample.min()), float(sample.max())
         if not high > low:
@@ -141,7 +136,7 @@ def _normalised(f: Expansion, x: np.ndarray) -> np.ndarray:
 
 
 def _change_round(change_at: Any, n_rows: int | None) -> int | None:
-    """Return the first 1-based round with the new function."""
+    """Return the first round, counted from 1, with the new function; None without a change."""
     assert n_rows is not None
     if change_at is None:
         return None

@@ -1,4 +1,4 @@
-"""Tables: the chosen columns of a file as rows of numbers, and the treatment of missing values."""
+"""Read the chosen columns of a file as rows of numbers, and treat missing values."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ if TYPE_CHECKING:
 
 
 MOST_CLASSES = 100
-ALL_LABELS = "all"  # value of dataset.labels for any number of classes
-MOST_COUNTED = 100_000  # with more different values a target has no classes
+ALL_LABELS = "all"  # value of dataset.labels that allows any number of classes
+MOST_COUNTED = 100_000  # distinct values of a target; reading stops beyond it
 
 
 class Table(Protocol):
     """Chosen columns of a file, which can be read several times."""
 
-    names: tuple[str, ...]  # the target's name is last
-    columns: Sequence[Column]  # their encodings
+    names: tuple[str, ...]  # names of the inputs, followed by the target
+    columns: Sequence[Column]  # encodings of the columns
     row_count: RowCount | None
 
     @property
     def notices(self) -> Sequence[str]:
-        """Messages about the rows read so far for the user."""
+        """Messages to the user about the rows that were read so far."""
         ...
 
     def raw(self) -> Iterator[Piece]:
@@ -99,7 +99,7 @@ class ArrayTable:
         return cls(table.names, table.columns, table.notices, count, whole, np.arange(n))
 
     def shuffled(self, seed: int) -> ArrayTable:
-        """Return the table with its rows in a random order by the seed. Rows are not copied."""
+        """Return the table with its rows in random order. Rows are not copied."""
         order = np.random.default_rng(seed).permutation(len(self.order))
         return dataclasses.replace(self, order=order)
 
@@ -115,11 +115,11 @@ class FileTable:
     Parameters
     ----------
     content, cfg
-        The file, and the settings of the data set, whose ``labels`` are the classes found.
+        The file, and the settings of the data set. In a classification ``labels`` are the classes.
     apart
-        Key of ``cfg`` that names the column of series; None without series. This column is an input
-        only if ``dataset.inputs`` names it. If rows without a series are dropped later, their
-        series is None.
+        Key of ``cfg`` that names the column of the series, or of the clients, of a row; None: no
+        such column. The column is an input only if ``dataset.inputs`` names it. With
+        ``missing=drop`` the series of a row may be missing, None.
 
     Attributes
     ----------
@@ -172,7 +172,7 @@ class FileTable:
         plain = {**NUMBERS, **NumberFormat(self._decimal).as_recipe()}
         self._plain = {c.name for c in (*self._inputs.values(), self._target) if c.recipe == plain}
         self._plain -= set() if self._series is None else {names[self._series]}
-        self._new: dict[str, Counter[str]] = {}  # categories that are in no first row
+        self._new: dict[str, Counter[str]] = {}  # categories that did not occur in the first rows
         # Read now, so that errors in the first rows are reported before a run begins.
         values, *_ = self._piece(first)
         self._of_first: list[str] = []
@@ -202,7 +202,7 @@ class FileTable:
         return columns
 
     def _target_of(self, column: Column, first: pd.DataFrame) -> Column:
-        """Return the column of the target: numbers, or a column without a recipe for classes."""
+        """Return the column of the target. In a classification it has no recipe."""
         cells = first[column.name]
         if self._cfg.get("labels") is None:
             if column.how != "numbers":
@@ -247,10 +247,6 @@ class FileTable:
         )
 
 
-def _is_none(series: np.ndarray) -> np.ndarray:
-    return np.array([name is None for name in series], dtype=bool)
-
-
 # --- Rows of a model ------------------------------------------------------------------------------
 
 
@@ -261,19 +257,20 @@ def inputs_in(
     whole_series: bool = False,
     new_words: dict[str, Counter[str]] | None = None,
 ) -> Iterator[Piece]:
-    """Yield the rows of a file in chunks, with the inputs (n, d) of a model as values.
+    """Yield the rows of a file in chunks, encoded as inputs (n, d) of a trained model.
 
     Parameters
     ----------
     cfg
-        Settings of the file. Without the key ``series`` rows have no series. No target is read.
+        Settings of the file. The key ``series`` names the column of series. No target is read.
     columns
-        Encodings of the columns in the file from which the model learned; None: all inputs are
-        columns of numbers.
+        Encodings of the columns in the model; None: all inputs are columns of numbers.
+    inputs
+        Names (d,) of the inputs of the model.
     whole_series
         Whether series are whole numbers.
     new_words
-        Output: by column, the number of occurrences of each word that was not in that file.
+        Receives, by column, the number of occurrences of each word that is new to the model.
 
     Raises
     ------
@@ -316,7 +313,7 @@ def inputs_in(
 def refuse(
     cells: np.ndarray, rows: np.ndarray, names: Sequence[str], where: str, what: str
 ) -> None:
-    """Raise DataError for the first True in a block of cells.
+    """Raise DataError that names the first wrong cell of a block, if there is one.
 
     Parameters
     ----------
@@ -325,7 +322,7 @@ def refuse(
     rows, names
         Row numbers (n,) in the file, and names (d,) of the columns.
     where, what
-        Name of the file and problem, for the message.
+        Name of the file, and description of the problem, for the message.
     """
     if cells.any():
         n, k = np.argwhere(cells)[0]
@@ -384,23 +381,18 @@ class TableSource:
 
     ``missing`` decides the treatment of missing values:
 
-    error   a missing value is an error that names its row and column
-    drop    rows with a missing value are removed
-    mean    a missing input is replaced by the mean of its column over the whole file, including
-            later rows. With ``causal`` it stays NaN, and the scaling of the stream replaces it. A
-            missing target stays NaN, unless ``fills_target`` is True, as in the published
-            experiments
+    error   raise DataError naming the row and the column
+    drop    remove rows with a missing value
+    mean    if ``causal`` is True, a missing input stays NaN, and the stream replaces it by the mean
+            so far. Otherwise it is replaced by the mean of its column in the whole file, including
+            later rows. A missing target stays NaN, unless ``fills_target`` is True, as in the
+            published experiments
     """
 
     has_truth = False
 
     def __init__(
-        self,
-        table: Table,
-        where: str,
-        missing: str,
-        causal: bool,
-        fills_target: bool = False,
+        self, table: Table, where: str, missing: str, causal: bool, fills_target: bool = False
     ) -> None:
         *inputs, self.target = table.names
         self.inputs = tuple(inputs)
@@ -420,7 +412,7 @@ class TableSource:
 
     @property
     def notices(self) -> Sequence[str]:
-        """Messages about the rows read so far for the user."""
+        """Messages to the user about the rows that were read so far."""
         return self._table.notices
 
     def chunks(self) -> Iterator[Chunk]:
@@ -432,7 +424,7 @@ class TableSource:
             elif self._missing == "drop":
                 complete = ~blank.any(axis=1)
                 if piece.series is not None:
-                    complete &= ~_is_none(piece.series)
+                    complete &= np.array([name is not None for name in piece.series], dtype=bool)
                 piece = piece.at(complete)
             elif self._means is not None:
                 piece = piece._replace(values=np.where(blank, self._means, piece.values))
@@ -441,7 +433,7 @@ class TableSource:
             yield Chunk(X, y, rows, series=series)
 
     def _whole_means(self, with_target: bool) -> np.ndarray:
-        """Means (d + 1,) of the columns. The mean of the target is NaN if it is not filled in."""
+        """Return the means (d + 1,) of the columns. The mean of the target is NaN if not needed."""
         width = len(self._table.names)
         total, count, n = np.zeros(width), np.zeros(width), 0
         for values, *_ in map(self._finite, self._table.raw()):
