@@ -1,9 +1,9 @@
-"""Classification jobs: their metrics and the entries of their results.
+"""Run classification jobs: compute their metrics and the entries of their results.
 
-With two classes, coded -1 and +1, a round is a mistake unless y_t times the prediction is positive;
-so a prediction of 0 is a mistake. If there are more classes, the algorithm learns them together if
-it can. Otherwise each class has one learner, whose target is +1 for the class and -1 for the
-others, and the predicted class is the first one with the largest prediction.
+Two classes have the codes -1 and +1. A round is a mistake unless the product of code and prediction
+is positive, so a prediction of 0 is a mistake. If there are more classes, some algorithms learn
+them with one learner. The other algorithms have one learner per class, whose target is +1 for the
+class and -1 for the others. The predicted class is the first one with the largest prediction.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from omkl.runs.writing import MODEL, PREDICTIONS, PredictedClasses, join
 
 
 class Classification(StreamJob):
-    """Job whose targets are classes. Every seed has its own pass, in its own order of rows."""
+    """Job whose targets are classes. Each seed has a separate pass over the stream."""
 
     def passes(self) -> list[list[int]]:
         return [[r] for r in range(len(self.seeds))]
@@ -68,7 +68,7 @@ class Classification(StreamJob):
 
 
 class ClassificationMetrics:
-    """Metrics of one seed of a classification, summed up block by block."""
+    """Metrics of one seed of a classification, which are updated block by block."""
 
     def __init__(self, job: Classification, r: int, staging: Path | None) -> None:
         self.job, self.seed, self.mistakes = job, job.seeds[r], Recorder(1)
@@ -132,15 +132,19 @@ class ClassificationMetrics:
 
 
 class OneSeed(NamedTuple):
-    """Results of one seed, with N kernels, summarised over its learners (one, or one per class).
+    """Results of one seed. A sum or mean is over its core learners: one, or one per class.
 
-    weights     (N,) means of the kernels' weights
-    importance  (C,) importance of the inputs, as in ``OnlineLearner``
-    updates     (N,) sums of updates, or of the rounds in which a kernel was evaluated
-    support     (N,) sums of the support vectors
-    used        (N,) rounds in which a kernel was evaluated
-    rows        number of rows in memory
+    metrics     metrics of the seed
+    weights     (N,) mean weight of each of N kernels
+    importance  (C,) importance of the inputs, ``OnlineLearner.input_importance``
+    updates     (N,) sum of the numbers of updates of each kernel; of evaluations if the algorithm
+                does not count updates
+    support     (N,) sum of the numbers of support vectors of each kernel
+    used        (N,) number of rounds in which each kernel was evaluated
+    rows        sum of the numbers of rows in memory
     model       content of ``model.npz``; None unless requested
+    history     weights over time
+    baselines   baselines; None if an earlier seed has the same rows
     """
 
     metrics: ClassificationMetrics
@@ -227,7 +231,7 @@ def _summarise(job: Classification, done: Sequence[OneSeed], timing: Timing) -> 
 
 
 def _scores(of_seeds: Sequence[ClassificationMetrics]) -> dict[str, Any]:
-    """Return the confusion matrix, and the scores of probabilities, over all seeds."""
+    """Return the sum of the confusion matrices, and the mean scores of probabilities, by seeds."""
     entries: dict[str, Any] = {}
     if tables := [one.confusion.counts for one in of_seeds if one.confusion]:
         entries["confusion"] = np.sum(tables, axis=0).tolist()
@@ -238,7 +242,7 @@ def _scores(of_seeds: Sequence[ClassificationMetrics]) -> dict[str, Any]:
 
 
 def _baselines(of_streams: Sequence[Baselines]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Return the error rates of the baselines, and their curves (P,), means over the streams."""
+    """Return the error rates of the baselines and their curves (P,), as means over the streams."""
     first = of_streams[0]
     rounds = first.squared.curve()[0]
     sums = np.mean([one.squared.curve()[1] for one in of_streams], axis=0)

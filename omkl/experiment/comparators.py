@@ -1,9 +1,10 @@
-"""Comparators of regret: the best kernel of the dictionary in hindsight, also of many clients.
+"""Compute comparators for regret: the best kernel of the dictionary in hindsight.
 
-A comparator is a ridge regression that is fitted to the whole stream (static regret). It differs
-from the "best kernel's online learner", the smallest loss of a kernel that learns online. Regret is
-a difference of squared errors. The regularisation, lam per round, only affects the fit. A
-comparator is computed once for a whole sweep.
+A comparator is a ridge regression that is fitted to the whole stream, so the regret is static. It
+differs from the "best kernel's online learner", which has the smallest loss of all kernels that
+learn online. Regret is the sum of the learner's squared errors minus that of the comparator. The
+regularisation, lam per round, only affects the fit. A comparator is computed once for a whole
+sweep. A federation has comparators for each client and for all clients together.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ TRUTH = "the noise-free target"
 
 
 class Unsolvable(ValueError):
-    """Error: the equations of the named kernel have no solution in float64."""
+    """Raised if the equations of a kernel have no solution in float64. The message names it."""
 
     @classmethod
     def of(cls, kernel: Kernel) -> Unsolvable:
@@ -54,29 +55,29 @@ class Unsolvable(ValueError):
 def ridge_features(omega: np.ndarray, blocks: Blocks, lam: float) -> tuple[int, np.ndarray]:
     """Find the kernel whose ridge regression on random features fits the stream best.
 
-    For each kernel this minimises the sum over t of (theta'z_t - y_t)^2 + lam ||theta||^2, from
-    normal equations that are summed block by block: N (2 D)^2 numbers of memory for any length of
-    the stream.
+    For each kernel the objective is the sum over all rounds t of (theta'z_t - y_t)^2 +
+    lam ||theta||^2, where z_t (2 D,) are the random features of row t. Its minimum is computed from
+    normal equations, which are summed block by block. They take N (2 D)^2 numbers of memory for any
+    length of the stream.
 
-    Kernels that cannot win are dropped early. Further rounds only add to the sum, so its minimum
-    over the first rounds is a lower bound of its minimum over all rounds. A kernel is dropped if
-    this bound exceeds the minimum of another kernel over all rounds. The result is exactly the same
-    as if all kernels were fitted to all rounds.
+    Kernels that cannot be the best are dropped early. Later rounds only add to the objective, so
+    its minimum over the first rounds is a lower bound of its minimum over all rounds. A kernel is
+    dropped if this bound exceeds the minimum of another kernel over all rounds. The result is
+    exactly the same as if all kernels were fitted to all rounds.
 
     Parameters
     ----------
     omega
         Frequencies (N, d, D) of one seed.
     blocks
-        Returns an iterator over blocks of rows X (n, d) and targets y (n,), each time the same.
+        Function that returns a new iterator over all blocks of rows X (n, d) and targets y (n,).
     lam
         Regularisation per round, >= 0.
 
     Returns
     -------
     int, ndarray
-        Index of the kernel, and its theta (2 D,). They do not depend on the selections of a
-        learner.
+        Index of the kernel, and its coefficients theta (2 D,).
 
     Raises
     ------
@@ -119,7 +120,7 @@ LOOK_GROWTH = 1.25  # growth of the rounds from one test of kernels to the next
 
 
 def _bound(equations: np.ndarray, ridge: float) -> float:
-    """Return the smallest objective on the rounds so far; -inf if float64 cannot solve for it."""
+    """Return the minimum of the objective over the rounds so far, or -inf if it is unsolvable."""
     try:
         return solve(equations, ridge)[0]
     except np.linalg.LinAlgError:
@@ -129,10 +130,11 @@ def _bound(equations: np.ndarray, ridge: float) -> float:
 def _slack(T: int, D: int, squares: float, ridge: float) -> float:
     """Return a bound of the rounding errors in the comparison of two objectives.
 
-    An error E of the bordered matrix changes an objective by at most ||E|| (1 + ||theta||^2). Sums
-    over T rows and factorisations of size 2 D + 1 have ||E|| <= (T + 2 D + 1) eps trace. Features
-    have norm 1, and at the minimum ridge ||theta||^2 <= squares. Both sides of a comparison have
-    such an error.
+    ``squares`` is the sum of the squared targets. The normal equations and the targets form a
+    matrix of size 2 D + 1. A rounding error E of this matrix changes the objective by at most
+    ||E|| (1 + ||theta||^2). Sums over T rows and the factorisation have ||E|| <= (T + 2 D + 1) eps
+    trace, with eps the machine precision. The trace follows from features of norm 1, and
+    ||theta||^2 <= squares / ridge at the minimum. Both objectives have such an error.
     """
     trace = T + 2 * D * ridge + squares
     eps = float(np.finfo(np.float64).eps)
@@ -159,10 +161,11 @@ def squared_errors(
 def kernel_ridge(
     kernels: Sequence[Kernel], X: np.ndarray, y: np.ndarray, lam: float, n_threads: int = 1
 ) -> tuple[int, np.ndarray]:
-    """Find the kernel with the best kernel ridge regression.
+    """Find the kernel whose kernel ridge regression fits the stream best.
 
-    Minimises the sum over t of (f(x_t) - y_t)^2 + lam ||f||^2, exactly: O(N T^3) time, O(T^2)
-    memory.
+    For each kernel the objective is the sum over t of (f(x_t) - y_t)^2 + lam ||f||^2, minimised
+    over the functions f of the kernel's space. The minimum is exact. The search takes O(N T^3)
+    time and O(T^2) memory.
 
     Parameters
     ----------
@@ -173,7 +176,7 @@ def kernel_ridge(
     lam
         Regularisation per round, >= 0.
     n_threads
-        Kernels that are fitted at the same time.
+        Number of kernels that are fitted at the same time.
 
     Returns
     -------
@@ -208,8 +211,8 @@ def kernel_ridge(
     return best, errors
 
 
-BLOCK = 1_024  # rows that are added at a time; rounding of the sums depends on it
-MOST_MEBIBYTES = 4096  # limit for the normal equations, or for a kernel matrix
+BLOCK = 1_024  # rows per block; the rounding of the sums depends on it
+MOST_MEBIBYTES = 4096  # limit for all normal equations, or for a kernel matrix
 
 
 def against_comparators(
@@ -226,8 +229,8 @@ def against_comparators(
     sums
         Cumulative squared errors (R, P) of the learner at these rounds.
     n_unscored
-        Number of first rounds that are not scored, at most ``metrics.FIRST``. ``rounds`` excludes
-        them.
+        Number of rounds at the beginning that are not scored, at most ``metrics.FIRST``. ``rounds``
+        does not contain them.
     progress
         Callback, or None.
 
@@ -273,7 +276,7 @@ def against_comparators(
 
 
 def _too_much(job: Job, name: str, T: int) -> str | None:
-    """Return why a comparator cannot be computed; None if it can."""
+    """Return the reason why a comparator is not computed; None if it is."""
     without = [k.family for k in job.dictionary if FAMILIES[k.family].spectrum is None]
     if name == "ridge_features" and without:
         return f"{without[0]} kernels have no random features"
@@ -290,14 +293,14 @@ def _too_much(job: Job, name: str, T: int) -> str | None:
 def _least_of_ridge_features(
     job: Job, progress: Progress | None
 ) -> tuple[np.ndarray, Sequence[int]]:
-    """Return the cumulative squared errors (R, P) of each seed's comparator, and its kernel."""
+    """Return the cumulative squared errors (R, P) of each seed's comparator, and their kernels."""
     what = f"ridge_features {job.seeds}"
     found = load_or_compute(job, what, lambda: _ridge_features(job, progress))
     return found["sums"], found["best"].tolist()
 
 
 def _least_of_kernel_ridge(job: Job, progress: Progress | None) -> tuple[np.ndarray, Sequence[int]]:
-    """Return cumulative squared errors (1, P) of the comparator of all seeds, and its kernel."""
+    """Return the cumulative squared errors (1, P) of a comparator for all seeds, and its kernel."""
     found = load_or_compute(job, "kernel_ridge", lambda: _kernel_ridge(job, progress))
     recorder = Recorder(1)
     recorder.add(found["errors"][None, :])
@@ -346,10 +349,10 @@ def _kernel_ridge(job: Job, progress: Progress | None) -> dict[str, np.ndarray]:
 
 
 def _centred(job: Job) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield the blocks of a stream, with centred targets unless they are scaled to [0, 1].
+    """Yield the blocks of a stream. With scaling "columns" subtract the mean from the targets.
 
-    The comparator has no intercept, so the offset of a target would increase its errors. Learners
-    standardise the target.
+    The comparator has no intercept, so a mean far from 0 would increase its errors. Learners
+    standardise such targets online.
     """
     mean = 0.0
     if job.stream.scaling == "columns":
@@ -365,11 +368,12 @@ def _centred(job: Job) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 
 class ClientsRidge(NamedTuple):
-    """Best of N kernels for each of K clients alone, and for all clients together.
+    """Ridge regressions with the best of N kernels: one per client, and one for all K clients.
 
-    errors         (T, K) squared errors of each client's own kernel; 0 after its last row
-    theta          (2 D,) parameters of the best kernel of all clients together
-    shared_errors  (T, K) squared errors of this kernel; 0 after a client's last row
+    errors         (T, K) squared errors of each client's own regression; 0 after its last row
+    theta          (2 D,) coefficients of the regression for all clients
+    shared_errors  (T, K) squared errors of the regression for all clients; 0 after a client's last
+                   row
     """
 
     errors: np.ndarray
@@ -389,7 +393,7 @@ class _Clients:
         self.targets = [np.ascontiguousarray(y[: lengths[k], k]) for k in range(K)]
 
     def features(self, i: int, k: int) -> np.ndarray:
-        """Return z (n, 2 D) of kernel i at the rows of client k."""
+        """Return the random features (n, 2 D) of kernel i at the n rows of client k."""
         return features_of(self.omega[i], self.inputs[k])
 
     def equations(self, i: int, k: int) -> np.ndarray:
@@ -422,8 +426,8 @@ def clients_ridge(
 ) -> ClientsRidge:
     """Fit every kernel to the rows of each client and to the rows of all clients.
 
-    Minimises the sum of (theta'z - y)^2 + lam ||theta||^2 over the rows. Takes O(K N D^2 (T + D))
-    time, most of it in products of matrices, and O(K T + D^2) memory.
+    The objective is the sum over the rows of (theta'z - y)^2 + lam ||theta||^2, where z (2 D,) are
+    the random features of a row. The fits take O(K N D^2 (T + D)) time and O(K T + D^2) memory.
 
     Parameters
     ----------
@@ -432,7 +436,7 @@ def clients_ridge(
     X, y
         (T, K, d) inputs and (T, K) targets.
     lengths
-        (K,) whole numbers: client k has the first ``lengths[k]`` rows.
+        (K,) number of rows of each client. Client k has the rows ``X[:lengths[k], k]``.
     lam, shared_lam
         Regularisation >= 0 of each client's fit and of the shared fit.
 
@@ -476,19 +480,16 @@ def load_or_compute(
     job
         The job.
     what
-        Name of the comparator, and all settings that affect it, except ``job``.
+        Text that identifies the comparator among those of the job.
     make
-        Computes the arrays by name.
+        Function that computes the arrays, by name.
     """
     folder = job.settings.outputs / "comparators"
     return load_or_make(folder, _comparator_identity(job, what), make)
 
 
 def _comparator_identity(job: Job, what: str) -> str:
-    """Return a text that identifies a comparator.
-
-    The text names the data, their preparation, the dictionary, D and lam.
-    """
+    """Return a text that identifies a comparator: ``what``, and all settings that affect it."""
     settings = job.settings
     identity = {
         "stream": without_prose(job.stream.provenance),

@@ -1,9 +1,10 @@
-"""Apps of a deployed federation, for a Flower app (``docs/federation-app``).
+"""Define the client and server apps of a deployed Flower federation (``docs/federation-app``).
 
-``federated.flower`` runs the rounds. This module reads the terms as settings of ``omkl-run``, and
-saves what each party has learned as a learner of the Python API (``omkl.load_learner``). The
-learner predicts as its party would in the next round. It then learns like Raker: theta of every
-kernel by its own loss, weights by the losses.
+``federated.flower`` runs the rounds. This module reads the terms of the federation as settings of
+``omkl-run``. It saves the model of each client and of the server as a learner for
+``omkl.load_learner``. The learner predicts as its client or the server would in the next round.
+When it learns further rows, it learns like Raker: the parameters theta of each kernel follow the
+loss of this kernel, and the weights follow the losses.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
     from flwr.serverapp import ServerApp
 
 ENDLESS = np.iinfo(np.int64).max  # rounds of a client with an unknown number of rows
-NO_WEIGHT = -1e4  # log weight of a kernel without weight
-OF_THE_DATA = ("dataset", "federation=", "stream", "seeds", "force")
+NO_WEIGHT = -1e4  # logarithm of a weight of 0
+OF_THE_DATA = ("dataset", "federation=", "stream", "seeds", "force")  # settings that are refused
 
 
 def client_app() -> ClientApp:
@@ -78,17 +79,17 @@ def plan_of(terms: Terms) -> Plan:
 
 
 def client_model(owner: DataOwner) -> bytes | None:
-    """Return ``model.npz`` of a client, in the units of its rows; None for a network."""
+    """Return ``model.npz`` of a client, for rows in its units; None for a neural network."""
     plan, shared = owner.plan, owner.party.server
     own = owner.party.state._asdict()
     theta, log_w = shared.model.theta, shared.log_w
     if "log_w" in own:
         log_w = own["log_w"][0]
-    elif len(shared.announced):  # the kernel that the server named last
+    elif len(shared.announced):  # the client predicts with the kernel that the server named last
         named = shared.announced[0]
         log_w = np.full(len(theta), NO_WEIGHT)
         log_w[named] = 0.0
-        if "theta" in own:  # all but the one that the server sent are the client's own
+        if "theta" in own:  # the parameters of this kernel are shared, those of others are not
             theta = own["theta"][0].copy()
             theta[named] = shared.model.theta[named]
     units = _units_of_bounds(owner.terms) if owner.terms.bounds else owner.units
@@ -96,10 +97,10 @@ def client_model(owner: DataOwner) -> bytes | None:
 
 
 def server_model(coordinator: flower.Coordinator) -> bytes | None:
-    """Return ``model.npz`` of the server; None for a network.
+    """Return ``model.npz`` of the server; None for a neural network.
 
-    If clients have their own weights, all kernels have equal weights. Without bounds the model
-    expects standardised rows.
+    If only clients have weights, all kernels of this model have equal weights. If the terms have no
+    bounds, the model expects standardised rows, because the server knows no units.
     """
     terms, state = coordinator.terms, coordinator.server.state
     units = _units_of_bounds(terms) if terms.bounds else None
@@ -108,7 +109,7 @@ def server_model(coordinator: flower.Coordinator) -> bytes | None:
 
 
 def _units_of_bounds(terms: Terms) -> Units:
-    """Return a scaling by columns that is equal to the scaling by bounds."""
+    """Return the bounds of the columns as means and deviations, for a learner that standardises."""
     units = Units(terms._replace(scaling="columns", bounds={}))
     low, high = np.array([terms.bounds[name] for name in (*terms.inputs, terms.target)]).T
     middle, width = (low + high) / 2.0, high - low
@@ -148,7 +149,7 @@ def _model(
 
 
 def _kernels(plan: Plan) -> dict[str, object]:
-    """Return the kernels of the learner as the content of a YAML file of ``conf/kernels``."""
+    """Return the kernels of the plan as the content of a YAML file of ``conf/kernels``."""
     if plan.used == plan.dictionary:
         return plan.settings.placed_kernels
     parts = [{"family": k.family, "bandwidth": k.bandwidth} for k in plan.used]

@@ -1,10 +1,10 @@
-"""Main loop of a run: feed the rows of a stream to learners and metrics, block by block.
+"""Run the main loop: feed the rows of a stream to learners and metrics, block by block.
 
     for block in stream:
         prediction = learner.learn_rows(block.x, block.y)
         metrics.add(prediction, block.y)
 
-All seeds process a block in parallel threads.
+The learners of all seeds process a block in parallel threads.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from omkl.datasets.stream import joined
 from omkl.experiment import kept_model, memory
 from omkl.experiment.job import Computed, LearnerJob, Progress, Timing
 from omkl.experiment.metrics import FIRST, Baselines, Rounds, WeightHistory, learned
+from omkl.online import predictions as online_predictions
 from omkl.online.predictions import Predictions
 from omkl.utils.threads import read_ahead, thread_pool
 
@@ -33,10 +34,10 @@ FIRST_ROWS = 1_000  # size of the first block
 
 
 class Metrics(Protocol):
-    """Metrics of a pass, summed up block by block."""
+    """Metrics of a pass, which are updated block by block."""
 
     def add(self, block: Chunk, rows: Rounds, predictions: Sequence[Predictions]) -> None:
-        """Sum up a block.
+        """Add a block.
 
         Parameters
         ----------
@@ -56,34 +57,32 @@ class Metrics(Protocol):
 
     @property
     def running(self) -> tuple[float, int]:
-        """Mean loss over the seeds so far, and the number of its rounds."""
+        """Sum of the losses so far, mean over the seeds, and the number of its rounds."""
         ...
 
 
 class RoundCounter:
-    """Counter of the rounds of a pass, and of the scored rounds.
+    """Count the rounds of a pass, and decide which of them are scored.
 
-    A row without a target is not a round. If targets are standardised online, rows that are
-    predicted before the first target is known are not scored, because the scale is unknown: one
-    row, or several with late targets.
+    A round is a row with a target. If targets are standardised online, the scale is unknown until
+    the first target has arrived. Rows predicted before are not scored: one row, or several if
+    targets are late. In a panel this holds for each series.
 
-    n_unscored   number of first rounds that are not scored, at most ``metrics.FIRST``. In a panel
-                 the first round of each series is also not scored
+    n_rows, n_rounds, n_blank   number of all rows, of rounds, and of rows without a target
+    n_unscored   number of rounds at the beginning that are not scored, at most ``metrics.FIRST``
     """
 
     def __init__(self, stream: Stream) -> None:
         self._moving = stream.moving_units
         self._delay = stream.target_delay
-        self._first_label: int | None = None  # index of its row, from 0
+        self._first_label: int | None = None  # index, from 0, of the first row with a target
         self._labelled_series: set[int | str] = set()
         self.n_unscored = self.n_rows = self.n_rounds = self.n_blank = 0
 
     def add(self, block: Chunk) -> Rounds:
         """Count the rows of a block, and return them with a mask of the scored rows."""
         series, known = block.series, ~np.isnan(block.y)
-        late = (
-            self._before_a_label(known) if series is None else self._before_its_label(known, series)
-        )
+        late = self._unscaled(known) if series is None else self._unscaled_in(series, known)
         rows = Rounds(block.x, block.y, known & ~late, series, block.ahead)
         if self.n_unscored == self.n_rounds:
             scored = rows.scored[known]
@@ -95,8 +94,11 @@ class RoundCounter:
         self.n_blank += len(known) - n_rounds
         return rows
 
-    def _before_its_label(self, known: np.ndarray, series: np.ndarray) -> np.ndarray:
-        """Return the mask (n,) of the rows that arrived before any target of their series (n,)."""
+    def _unscaled_in(self, series: np.ndarray, known: np.ndarray) -> np.ndarray:
+        """Return a mask (n,) of the rows predicted before any target of their series arrived.
+
+        ``series`` (n,) are the series of the rows, and ``known`` (n,) is the mask of the rounds.
+        """
         late = np.zeros(len(known), dtype=bool)
         if self._moving:
             for s, (name, has_target) in enumerate(
@@ -107,8 +109,11 @@ class RoundCounter:
                     self._labelled_series.add(name)
         return late
 
-    def _before_a_label(self, known: np.ndarray) -> np.ndarray:
-        """Return the mask (n,) of the next rows that arrived before any target was known."""
+    def _unscaled(self, known: np.ndarray) -> np.ndarray:
+        """Return a mask (n,) of the rows predicted before any target arrived.
+
+        ``known`` (n,) is the mask of the rounds.
+        """
         if not self._moving:
             return np.zeros(len(known), dtype=bool)
         if self._first_label is None and known.any():
@@ -119,15 +124,15 @@ class RoundCounter:
 
 
 class Left(NamedTuple):
-    """Results of a pass.
+    """Results of a pass over a stream, with the learners of one or several seeds.
 
-    metrics    sums of the pass
-    learners   one learner per seed
-    histories  weights over time, one history per seed
+    metrics    metrics of the pass
+    learners   trained learner of each seed
+    histories  weights over time of each seed
     counter    numbers of rounds
-    baselines  baselines; None if an earlier pass computed them
-    seconds    seconds inside each learner
-    moments    moments of the stream's columns after the last row that was learned
+    baselines  baselines; None if an earlier pass had the same rows
+    seconds    (n_seeds,) seconds that each learner took
+    moments    location and scale of the stream's columns after the last learned row
     """
 
     metrics: Any
@@ -140,14 +145,14 @@ class Left(NamedTuple):
 
 
 class StreamJob(LearnerJob):
-    """Base of the jobs without a federation, which stream rows through learners."""
+    """Base class of regression and classification jobs, which stream rows through learners."""
 
     def passes(self) -> list[list[int]]:
         """Return the indices of the seeds of each pass over the stream."""
         raise NotImplementedError
 
     def blocks(self, stream: Stream, size: int) -> Iterator[Chunk]:
-        """Yield the rows of a pass in blocks of ``size``, the last shorter."""
+        """Yield the rows of a pass in blocks of ``size`` rows. The last block may be shorter."""
         raise NotImplementedError
 
     def baselines(self, stream: Stream) -> Baselines:
@@ -157,7 +162,7 @@ class StreamJob(LearnerJob):
         raise NotImplementedError
 
     def keep(self, left: Left) -> Any:
-        """Return the part of a finished pass that ``result`` needs."""
+        """Return the results of a pass that ``result`` needs, so that others can be freed."""
         return left
 
     def result(self, passes: Sequence[Any], timing: Timing, progress: Progress | None) -> Computed:
@@ -175,13 +180,14 @@ class StreamJob(LearnerJob):
         raise NotImplementedError
 
     def warm_up(self, compiled: Callable[[], object] = lambda: None) -> None:
-        stream, n = self.stream, 2 + self.stream.target_delay  # so that they learn
+        # With late targets learners first learn after so many rows.
+        stream, n = self.stream, 2 + self.stream.target_delay
         X = np.zeros((n, stream.n_inputs - (stream.n_lags if stream.has_series else 0)))
         y = np.zeros(n)
         series = np.zeros(n, dtype=np.int64) if stream.has_series else None
         if stream.classes:
             y = np.resize([-1.0, 1.0] if len(stream.classes) == 2 else [0.0, 1.0], n)
-        if series is None:  # the core alone, as the other process compiles the scaling
+        if series is None:  # only the core learner, because another process compiles the scaling
             core = self.specification.learner(stream.n_inputs, self.seeds[0])
             one = y if core.n_classes or len(stream.classes) <= 2 else np.sign(2.0 * y - 1.0)
             core.partial_fit(X, one)
@@ -204,10 +210,10 @@ class StreamJob(LearnerJob):
         return max(1, self.settings.n_threads // len(self.seeds)) if several else 1
 
     def compute(self, progress: Progress | None = None, staging: Path | None = None) -> Computed:
-        """Stream every seed through its learner, in one pass for all seeds or in one pass per seed.
+        """Stream the rows through the learner of every seed, in the passes of ``passes``.
 
         Passes run in parallel threads. If there is only one pass, its seeds run in parallel
-        threads. Files with an entry per row are written in the folder ``staging``.
+        threads. Files with an entry per row are written to the folder ``staging``.
         """
         passes, baselines = self.passes(), list[Baselines | None]()
         for number, seeds in enumerate(passes):
@@ -249,7 +255,7 @@ class StreamJob(LearnerJob):
 
 
 class _Report:
-    """Progress over all passes, which may run in parallel."""
+    """Report the progress of all passes, which may run in parallel."""
 
     def __init__(self, progress: Progress | None, n_rounds: int | None, n_passes: int) -> None:
         self._progress, self._total = progress, n_rounds and n_rounds * n_passes
@@ -274,10 +280,20 @@ def _streamed(
     mapped: Any,
     report: Callable[[int, float, int], None],
 ) -> Left:
-    """Stream the rows of a job through the learners of several seeds.
+    """Stream the rows of a job once through the learners of some seeds.
 
-    ``mapped`` applies a function to each seed, possibly in threads. ``report`` is called after each
-    block with the number of rounds so far, and with ``metrics.running``.
+    Parameters
+    ----------
+    job
+        The job.
+    seeds
+        Indices of the seeds.
+    metrics, baselines
+        Metrics and baselines of the pass, which are updated. Baselines may be None.
+    mapped
+        Function like ``map``, which may use threads.
+    report
+        Callback after each block, with the number of rounds so far and ``metrics.running``.
     """
     stream = job.streams[seeds[0]]
     counter, seconds = RoundCounter(stream), np.zeros(len(seeds))
@@ -300,7 +316,7 @@ def _streamed(
             t += int(known[rows].sum())
             histories[k].look(t, learners[k])
         seconds[k] += time.perf_counter() - before
-        return _joined(parts)
+        return online_predictions.joined(parts)
 
     by_date = job.by_date
     most = memory.block_rows(job.settings.block, stream.n_inputs, len(seeds))
@@ -321,7 +337,7 @@ def _streamed(
 
 
 def _growing(blocks: Iterable[Chunk], most: int) -> Iterator[Chunk]:
-    """Cut blocks so that each takes about a second, so that a slow learner reports progress."""
+    """Cut blocks into parts that take about a second, so that a slow learner reports progress."""
     n = min(FIRST_ROWS, most)
     for block in blocks:
         start = 0
@@ -334,13 +350,13 @@ def _growing(blocks: Iterable[Chunk], most: int) -> Iterator[Chunk]:
 
 
 def _ends_of_dates(block: Chunk) -> np.ndarray:
-    """Return the index (G,) of the first row after each date."""
+    """Return, for each of G dates, the index after its last row: (G,)."""
     assert block.time is not None
     return np.append(np.flatnonzero(block.time[1:] != block.time[:-1]) + 1, len(block.time))
 
 
 def _whole_dates(blocks: Iterable[Chunk]) -> Iterator[Chunk]:
-    """Cut blocks between dates: the rows of the last date join the next block."""
+    """Cut blocks between dates: move the rows of a block's last date to the next block."""
     rest: Chunk | None = None
     for block in blocks:
         block = block if rest is None else joined([rest, block])
@@ -351,10 +367,3 @@ def _whole_dates(blocks: Iterable[Chunk]) -> Iterator[Chunk]:
         rest = block.at(slice(cut, None))
     if rest is not None:
         yield rest
-
-
-def _joined(parts: Sequence[Predictions]) -> Predictions:
-    """Concatenate the predictions of consecutive rows."""
-    if len(parts) == 1:
-        return parts[0]
-    return Predictions(*map(np.concatenate, zip(*parts, strict=True)))

@@ -1,39 +1,43 @@
-"""Federated run: from a resolved configuration to the numbers of its run folder.
+"""Run federated jobs: from a resolved configuration to the numbers of the run folder.
 
-A federated run has these entries in addition to ``omkl.runs.run_folder`` (R seeds, K clients):
+A federated run with R seeds and K clients has these entries in addition to those of
+``omkl.runs.run_folder``. Numbers in parentheses are equations of the federated papers.
 
 ``result.json``
-    federated      scheme, n_clients, rounds (of the longest stream), least_rounds (of the
-                   shortest), rows (of the data set), rows_used, max_upload and, per round and
-                   client and in total, numbers and bytes (see ``communication``); with
-                   safeguards, ``safeguards``: their settings, requested and refused messages, and
-                   with privacy the noise and its guarantee (``federated.privacy``); without a
-                   server in every round, ``exchange`` (``federated.exchange``) and disagreement:
-                   relative distance of the clients after the last round, mean over the seeds
-    regret         {"clients": ..}: (11), the mean over the clients of each one's loss minus that
-                   of its best online kernel; ``spread`` is the standard deviation over the
-                   clients, mean over the seeds; ``largest_loss`` is the largest of a kernel
-                   {"clients_ridge": ..}: the same of squared errors, against each client's best
-                   ridge regression in hindsight (``experiment.comparators``)
-                   {"server": ..}: (12), the loss of all clients together minus that of the best
-                   function for all, with ``theta_norm`` of that function, per seed
-    mse            per seed, mean over the clients of the MSE over their own rounds
-    baselines      {"mean" | "last" | "ridge": ..}: errors of one central forecaster that learns
-                   the rows of all clients in turn, round by round; mse as for the learner, rmse
-                   and mae over all rows
+    federated      scheme and n_clients;
+                   rounds and least_rounds: rounds of the longest and of the shortest stream;
+                   rows and rows_used: rows of the data set, and rows that clients have;
+                   max_upload, and the sent numbers and bytes (see ``communication``);
+                   safeguards (if any): settings, requested and refused messages, and with privacy
+                   the noise and its guarantee (``federated.privacy``);
+                   exchange (unless a server takes part in every round): ``federated.exchange``;
+                   disagreement (with exchange): relative distance of the clients after the last
+                   round, mean over the seeds
+    regret         clients: regret (11). For each client, its loss minus the loss of its best online
+                   kernel; then the mean over the clients. ``spread`` is the standard deviation over
+                   the clients, mean over the seeds. ``largest_loss`` is the largest loss of a
+                   kernel in a round
+                   clients_ridge: the same for squared errors, against each client's best ridge
+                   regression in hindsight (``experiment.comparators``)
+                   server: regret (12). The loss of all clients together minus that of the best
+                   function for all clients. ``theta_norm`` is the norm of this function, per seed
+    mse            per seed, mean over the clients of the MSE over their rounds
+    baselines      mean, last, ridge: errors of a central forecaster that learns the rows of all
+                   clients in turn, round by round. mse is as for the learner; rmse and mae are over
+                   all rows
 
-``curves.npz``
-    mse            (R, P) mean squared error of the rounds of all clients up to round t
-    scored         (P,) rounds of all clients up to round t
-    regret_clients, regret_clients_ridge   (R, P) mean over the clients
+``curves.npz``, at P recorded rounds t
+    mse            (R, P) mean squared error of all clients in the rounds up to t
+    scored         (P,) number of rounds of all clients up to t
+    regret_clients, regret_clients_ridge   (R, P) means over the clients
     regret_server  (R, P) sum over the clients, as in (12)
     client_mse, client_regret, client_ridge_regret   (R, K) after the client's last round
     client_sent    (R, K, 2) numbers and rows sent by each client
     client_rounds  (K,) rounds of each client
-    client_name    (K,)
-    sent_kernels   (R, N) messages with the kernel; there is no ``usage``
+    client_name    (K,) names of the clients
+    sent_kernels   (R, N) number of messages with each kernel; it replaces ``usage``
 
-When a client's stream ends, its sums stay as they are, and the other clients continue.
+When a client's stream ends, its sums no longer change, and the other clients continue.
 """
 
 from __future__ import annotations
@@ -96,18 +100,18 @@ COMPARATOR = "each client's best online kernel (11), mean over the clients"
 CLIENTS_RIDGE = f"{EACH_CLIENT}, mean over the clients"
 
 
-CLIENT_ROUNDS = 20_000  # rounds of clients between progress reports
+CLIENT_ROUNDS = 20_000  # rounds between progress reports, summed over the clients
 
 
 @dataclass(frozen=True, eq=False)
 class FederatedJob(Plan):
-    """Job with the streams of all clients, ``split``."""
+    """Federated job. ``split`` contains the streams of all clients."""
 
     split: Split
 
     @property
     def stream(self) -> Stream:
-        """Data set whose rows the clients have."""
+        """Data set whose rows are divided among the clients."""
         return self.split.stream
 
     def federation(self, seed: int) -> Federation:
@@ -170,18 +174,20 @@ def choose_learner(
     n_inputs: int = 0,
     lengths: np.ndarray | Sequence[int] = (),
 ) -> Plan:
-    """Return the learner that the settings name. If ``D`` is not set, ``max_upload`` decides it.
+    """Check the settings, and return the plan of a federation: algorithm, parameters and D.
+
+    If ``D`` is not set, it is the largest number of features that ``max_upload`` allows.
 
     Parameters
     ----------
     settings
         Settings of the run.
     n_rounds
-        Rounds of the longest stream; None if unknown.
+        Number of rounds of the longest stream; None if unknown.
     n_inputs
-        Inputs of a row; 0 if unknown.
+        Number of inputs; 0 if unknown.
     lengths
-        Rounds of each client (K,).
+        Number of rounds of each client (K,).
 
     Raises
     ------
@@ -239,7 +245,7 @@ def prepare(settings: Settings, clients: Split | None = None) -> FederatedJob:
         if settings.safeguards.trim:  # the server stores all messages of a round
             one += protocol.BYTES * algorithm.upload(params, *model.theta.shape)
         if settings.exchange.graph is not None or settings.exchange.every > 1:
-            one += 2 * model.theta.nbytes  # a state of its own
+            one += 2 * model.theta.nbytes  # each client then has a copy of the server's state
         return memory.bytes_of(model) + n_clients * one
 
     each = memory.extrapolated(party_bytes, D)
@@ -252,7 +258,7 @@ _splits: dict[str, Split] = {}
 
 
 def _split(settings: Settings) -> Split:
-    """Return the streams of the clients. A process reads and splits a data set only once."""
+    """Return the streams of the clients. They are cached for further jobs of the process."""
     dataset, federation, n_clients = settings.dataset, settings.federation, settings.clients
     name = repr((dataset, settings.stream, federation, n_clients, settings.seed))
     if name not in _splits or not is_of_now(_splits[name].stream, dataset):
@@ -273,11 +279,11 @@ def _check_asked(settings: Settings, n_clients: int) -> None:
 
 
 class Sums:
-    """Metrics of R federations of K clients, summed up block by block.
+    """Metrics of R federations (one per seed) of K clients, which are updated block by block.
 
-    squared    squared errors of the predictions (``ClientErrors``)
-    regrets    regrets of the clients, mean over the clients
-    losses     losses of all clients together
+    squared    squared errors of the predictions
+    regrets    sums of the clients' regrets, means over the clients
+    losses     sums of the losses of all clients
     baselines  errors of central forecasters on the same rows
     """
 
@@ -291,7 +297,7 @@ class Sums:
         self._last_loss = np.zeros(R)
 
     def add(self, rows: slice, traces: Sequence[FederatedTrace]) -> None:
-        """Add the next rounds. Raises FloatingPointError if predictions are not finite."""
+        """Add the rounds ``rows``. Raises FloatingPointError if predictions are not finite."""
         y, lengths = self.job.split.y[rows], self.job.split.lengths
         with np.errstate(over="ignore", invalid="ignore"):
             squared = np.stack([np.square(trace.y_hat - y) for trace in traces])
@@ -368,10 +374,11 @@ def _summarise(
 
 
 def communication(job: FederatedJob, runs: list[Federation]) -> dict[str, Any]:
-    """Return numbers and bytes between a client and the server, means over clients and seeds.
+    """Return how much a client and the server send to each other, means over clients and seeds.
 
-    Numbers are float64 values: parameters and losses. The index of a row counts as bytes but not as
-    a number. Features are not sent, because all parties draw them from the seed.
+    The entries count numbers, which are float64 parameters and losses, and bytes. The index of a
+    row counts as bytes but not as a number. Random features are not sent, because clients and
+    server draw them from the same seed.
     """
     settings, server, lengths = job.settings, runs[0].server, job.split.lengths
     exchange = settings.message_exchange._asdict()
@@ -395,7 +402,7 @@ def communication(job: FederatedJob, runs: list[Federation]) -> dict[str, Any]:
 
 
 def exchanged(job: FederatedJob, runs: list[Federation]) -> dict[str, Any]:
-    """Return the settings and effects of the safeguards, with mean counts over the seeds."""
+    """Return the settings and effects of the safeguards. Counts are means over the seeds."""
     settings = job.settings.safeguards
     if settings == NO_SAFEGUARDS:
         return {}
@@ -410,7 +417,7 @@ def exchanged(job: FederatedJob, runs: list[Federation]) -> dict[str, Any]:
 
 
 def _weights(run: Federation) -> np.ndarray:
-    """Return the weights (N,) after the last round, means over clients with their own weights."""
+    """Return the present weights (N,). If clients have their own weights, they are means."""
     N = len(run.server.model.theta)
     if "log_w" in run.clients._fields:
         return normalised(run.clients.log_w).mean(axis=0)
@@ -418,7 +425,7 @@ def _weights(run: Federation) -> np.ndarray:
     return normalised(log_w).mean(axis=0) if log_w.size else np.full(N, 1.0 / N)
 
 
-# --- regrets: of each client and of all together, above what hindsight knows ----------------------
+# --- Regrets of each client and of all clients together -------------------------------------------
 
 
 def against_comparators(
@@ -426,7 +433,7 @@ def against_comparators(
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Return the regrets, as entries of result.json and as curves.
 
-    These are (11), (11) against ridge regressions in hindsight, and (12).
+    These are regret (11), the same against ridge regressions in hindsight, and regret (12).
 
     Parameters
     ----------
@@ -468,14 +475,14 @@ def against_comparators(
 
 
 def over_clients(label: str, regret: np.ndarray) -> dict[str, Any]:
-    """Return the entry of regrets (R, K): mean and standard deviation over the clients."""
+    """Return the entry of regrets (R, K) of R seeds and K clients for result.json."""
     mean, deviation = mean_and_deviation(regret.mean(axis=1))
     spread = float(regret.std(axis=1, ddof=1).mean()) if regret.shape[1] > 1 else None
     return {"label": label, "mean": mean, "std": deviation, "spread": spread}
 
 
 def _too_much(job: FederatedJob) -> str | None:
-    """Return why ridge regression in hindsight cannot be computed; None if it can."""
+    """Return the reason why ridge regression in hindsight is not computed; None if it is."""
     D = job.D
     mebibytes = (len(job.split.clients) * 2 * D + 3 * (2 * D + 1) ** 2) * 8 // 2**20
     if mebibytes > MOST_MEBIBYTES:
@@ -486,13 +493,15 @@ def _too_much(job: FederatedJob) -> str | None:
 def _hindsight(job: FederatedJob, progress: Progress | None) -> dict[str, np.ndarray]:
     """Return the errors of each seed's ridge regressions in hindsight.
 
-    client_errors (R, K); mean_errors and shared_loss (R, T), cumulative, over the clients;
-    theta_norm (R,) of the function for all clients.
+    client_errors  (R, K) sum of the squared errors of each client's regression
+    mean_errors    (R, T) cumulative squared errors of these regressions, means over the clients
+    shared_loss    (R, T) cumulative loss of the regression for all clients, sums over the clients
+    theta_norm     (R,) norm of the regression for all clients
     """
     X, y, lengths = job.split.X, job.split.y, job.split.lengths
     T, _, d = X.shape
     lam, shared_lam = float(job.settings.regret.lam), float(getattr(job.params, "lam", 0.0))
-    # The number of clients is part of the key: K x T rows have the same bytes for every K.
+    # The shape is part of the key: the same bytes may be K x T rows or T x K rows.
     shape = f"{job.split.rows.shape} {lengths.tolist()}".encode()
     dealt = hashlib.sha256(shape + job.split.rows.tobytes()).hexdigest()
 

@@ -1,4 +1,4 @@
-"""Common parts of the kinds of jobs: ``regression``, ``classification`` and ``federation``."""
+"""Prepare jobs, with the common parts of ``regression``, ``classification`` and ``federation``."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from omkl.runs.run_folder import ERROR_RATE, MSE
 from omkl.utils import outside
 
 Progress = Callable[[str, int, int | None, float | None], None]
-"""progress(stage, done, total, running MSE): called between blocks."""
+"""Callback between blocks: progress(stage, done, total, running MSE)."""
 
-UNKNOWN_HORIZON = 10**6  # in place of the length of a stream that is not open yet
+UNKNOWN_HORIZON = 10**6  # stands for the number of rounds T of a stream that is not open yet
 
 
 class Computed(NamedTuple):
-    """Numbers of result.json and of curves.npz, and the content of further files by name."""
+    """Content of result.json and curves.npz, and of further files by name."""
 
     result: dict[str, Any]
     curves: dict[str, np.ndarray]
@@ -42,9 +42,9 @@ class Computed(NamedTuple):
 
 
 class Job(Protocol):
-    """Checked and complete job before its first round.
+    """Job whose settings are checked and complete.
 
-    In ``settings`` a user's file is identified by the digest of its content.
+    In ``settings`` the path of a user's file is replaced by the digest of its content.
     """
 
     @property
@@ -67,23 +67,23 @@ class Job(Protocol):
         ...
 
     def warm_up(self, compiled: Callable[[], object] = lambda: None) -> None:
-        """Compile code or load compiled code, before the time of the job is measured.
+        """Compile code, or load compiled code, before the time of the job is measured.
 
-        The learner is compiled first. Then ``compiled`` waits until another process has compiled
-        the baselines.
+        The learner is compiled first. Then ``compiled`` is called, which waits until another
+        process has compiled the baselines.
         """
         ...
 
     def compute(self, progress: Progress | None = None, staging: Path | None = None) -> Computed:
-        """Stream every seed through its learner.
+        """Stream the rows through the learner of every seed, and return the results.
 
-        Files with an entry per row are written in the folder ``staging``, if it is given.
+        Files with an entry per row are written to the folder ``staging``, if it is given.
         """
         ...
 
 
 class Timing(NamedTuple):
-    """Seconds of the whole stream, seconds inside the learner of each seed, and threads."""
+    """Seconds of the whole job, seconds of each seed's learner, and number of threads."""
 
     elapsed: float
     per_seed: Sequence[float]
@@ -91,14 +91,17 @@ class Timing(NamedTuple):
 
 
 def own_modules(job: Job) -> dict[str, str]:
-    """Return, by name, the digest of each module outside the package that a job uses."""
+    """Return the digest of each module outside the package that a job uses, by module name."""
     module = job.settings.algorithm.module
     algorithm = {} if module is None else outside.digests([module])
     return modules_of_families(job.dictionary) | algorithm
 
 
 def modules_of_families(dictionary: Sequence[Kernel]) -> dict[str, str]:
-    """Return, by name, the digest of each module that defines a kernel family of a dictionary."""
+    """Return the digest of each module outside the package that defines a kernel family.
+
+    The keys are names of modules. Only families of ``dictionary`` count.
+    """
     families = {kernel.family for kernel in dictionary}
     return outside.digests(type(kernels.FAMILIES[family]).__module__ for family in families)
 
@@ -115,7 +118,7 @@ def reported(job: Job, losses: np.ndarray, timing: Timing, **further: Any) -> di
     timing
         Times of the job.
     further
-        Fields of this kind of job, which follow the error.
+        Fields that are specific to this kind of job.
     """
     measure = ERROR_RATE if job.settings.task == "classification" else MSE
     mean, deviation = mean_and_deviation(losses)
@@ -179,7 +182,7 @@ def require_finite(
 
 
 def kernel_curves(used: Sequence[Kernel]) -> dict[str, np.ndarray]:
-    """Return the kernels of a job, as in curves.npz."""
+    """Return the families and bandwidths of kernels, as in curves.npz."""
     return {
         "kernel_family": np.array([kernel.family for kernel in used]),
         "kernel_bandwidth": np.array([kernel.bandwidth for kernel in used]),
@@ -187,10 +190,10 @@ def kernel_curves(used: Sequence[Kernel]) -> dict[str, np.ndarray]:
 
 
 class LearnerJob(NamedTuple):
-    """Job without a federation: one learner per seed.
+    """Job with one learner per seed, and no federation.
 
-    ``streams`` has one stream per seed. In a shuffled classification each seed permutes the rows in
-    another way. Otherwise all seeds have the same stream.
+    ``streams`` has one stream per seed. In a shuffled classification each seed has a different
+    order of rows. Otherwise all seeds have the same stream.
     """
 
     settings: Settings
@@ -239,7 +242,7 @@ class LearnerJob(NamedTuple):
             dataset = self.settings.dataset
             options = {name: dataset[name] for name in OF_PANEL if name in dataset}
             return Panel(made, series=str(dataset["series"]), threads=threads, **options)
-        # A stream that was scaled as a whole needs no more scaling.
+        # With "whole" the stream is scaled already.
         scaling = made.scaling if made.scaling in SCALINGS else "none"
         made = dataclasses.replace(made, scaling=scaling)
         return OnlineLearner(made, threads=threads, delay=self.stream.target_delay)
@@ -258,7 +261,7 @@ def prepare_learner(settings: Settings) -> LearnerJob:
     given = settings.algorithm.params
     # Checked before the data are opened, so that a wrong number does not wait for a large file.
     specify(settings.algorithm.name, given, dictionary, D, UNKNOWN_HORIZON)
-    if not algorithm.representation.uses_D:  # D is not used: all D are the same run
+    if not algorithm.representation.uses_D:  # all D then identify the same run
         D = FEATURES
         settings = settings.replaced(D=D)
     if algorithm.queries and (settings.stream.delay or settings.stream.horizon):
@@ -268,7 +271,7 @@ def prepare_learner(settings: Settings) -> LearnerJob:
         )
     classify = algorithm.task == "classification"
     own_order = classify and settings.stream.order == "shuffled"
-    # All repetitions of a learner that draws nothing are equal.
+    # A learner without random numbers gives equal results for all seeds.
     n_seeds = 1 if algorithm.deterministic and not own_order else settings.seeds
     seeds = settings.seed_list[:n_seeds]
     require_keepable(settings, n_seeds)
@@ -306,7 +309,7 @@ MOST_STREAM_BYTES = 2**28  # of rows cached between the jobs of one process
 def _opened(settings: Settings, seeds: Sequence[int] | None) -> list[Stream]:
     """Open one stream per seed, or a single stream if ``seeds`` is None or empty.
 
-    Opened streams stay in memory, so that a process prepares a data set only once.
+    Opened streams are cached for further jobs of the process.
     """
     dataset, options, seed = settings.dataset, dict(settings.stream), settings.seed
     shuffle = (seeds or seed) if settings.stream.order == "shuffled" else None
@@ -324,7 +327,7 @@ def _opened(settings: Settings, seeds: Sequence[int] | None) -> list[Stream]:
 
 
 def _bytes_of(streams: Sequence[Stream]) -> int:
-    """Return the bytes of the rows in memory. Streams of other seeds permute the same rows."""
+    """Return the bytes of the rows in memory, which streams of several seeds share."""
     stream = streams[0]
     return 8 * (stream.n_rounds or 0) * (stream.n_inputs + 1)
 

@@ -22,13 +22,13 @@ from omkl.online.settings import (
 if TYPE_CHECKING:
     from omkl.config.schema import Settings
 
-# Keys of a data set that describe the format of a text file.
+# Settings of a data set that describe the format of its file.
 READING = ("na_values", "delimiter", "header", "skip_lines", "zero_based", "columns", "decimal",
            "encoding", "format")  # fmt: skip
 
 
 def require_keepable(settings: Settings, n_seeds: int) -> None:
-    """Raise ValueError for model=true if the job's learner cannot predict other rows."""
+    """Raise ValueError if model=true is set for a job whose learner cannot predict other rows."""
     if not settings.model:
         return
     if n_seeds > 1:
@@ -58,9 +58,9 @@ def content(
     settings, stream
         Settings and stream of the job.
     learner
-        Its learner after the last row.
+        Learner of the job after the last row.
     moments
-        Moments of the stream's columns after the last row that was learned.
+        Location and scale of the stream's columns after the last learned row.
     """
     if isinstance(learner, Panel):
         return learner.content(_columns(settings, stream))
@@ -86,7 +86,7 @@ def learns_together(settings: Settings, stream: Stream) -> bool:
 
 
 def settings_of(settings: Settings, stream: Stream, D: int, seed: int) -> LearnerSettings:
-    """Return settings from which Python can construct the learner of a job.
+    """Return the settings of a job's learner, as for ``omkl.learner``.
 
     Parameters
     ----------

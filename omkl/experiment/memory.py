@@ -17,9 +17,9 @@ from omkl.datasets import Stream
 from omkl.experiment.metrics import LIMIT
 from omkl.utils.wording import few, pluralize
 
-CURVES = 6  # curves of every seed, and numbers per row of a block
+CURVES = 6  # curves of every seed, and also numbers per seed and row of a block
 MOST_ROWS, MOST_BYTES = 2**14, 2**24  # limits of a block
-STEP = 8  # arrays are padded to multiples of it, so only such D are measured
+STEP = 8  # arrays are padded to multiples of 8, so memory is measured for such D
 UNKNOWN_BYTES = 16 * 10**9  # assumed if the machine's memory is unknown
 
 
@@ -39,9 +39,9 @@ def require_memory(
     settings, stream
         Settings and stream of the job.
     n_kernels, D
-        Kernels of a learner, and random features of a kernel.
+        Number of kernels of a learner, and of random features of a kernel.
     model_bytes, n_models
-        Bytes of one learner before the first row, and learners at a time.
+        Bytes of one learner before the first row, and number of learners in memory at a time.
     keeps_rows
         Whether each learner stores every row, with a coefficient for each kernel.
 
@@ -81,16 +81,16 @@ def require_memory(
 
 
 def block_rows(block: int | None, d: int, R: int) -> int:
-    """Return the most rows of a block, up to 16 MB unless ``block`` is set.
+    """Return the largest number of rows of a block.
 
     Parameters
     ----------
     block
-        Rows of a block; None: by memory.
+        The number if it is set; None: as many rows as take 16 MB.
     d
-        Inputs of a row.
+        Number of inputs.
     R
-        Number of seeds. Each has some numbers per row.
+        Number of seeds.
     """
     return block or max(1, min(MOST_ROWS, MOST_BYTES // (8 * (d + CURVES * R))))
 
@@ -98,7 +98,8 @@ def block_rows(block: int | None, d: int, R: int) -> int:
 def n_models(algorithm: Algorithm, stream: Stream, settings: Settings, R: int) -> int:
     """Return the number of models in memory at a time.
 
-    A regression streams all seeds together; a classification streams one seed per thread.
+    A regression has one model per seed. A classification streams one seed per thread, with one
+    model per seed, or one per class.
 
     Parameters
     ----------
@@ -114,14 +115,14 @@ def n_models(algorithm: Algorithm, stream: Stream, settings: Settings, R: int) -
 
 
 def model_bytes(representation: Representation, params: Any, kernels: Any, d: int, D: int) -> float:
-    """Return the bytes of a learner's model, or a lower bound if the model is too large to make.
+    """Return the bytes of a learner's model, or a lower bound if the model exceeds the memory.
 
     Parameters
     ----------
     representation, params, kernels
-        Parts of the learner.
+        Representation, parameters and kernels of the learner.
     d, D
-        Inputs of a row, and random features of a kernel.
+        Number of inputs, and of random features of a kernel.
     """
 
     def measured(features: int) -> int:
@@ -133,9 +134,10 @@ def model_bytes(representation: Representation, params: Any, kernels: Any, d: in
 
 
 def extrapolated(measured: Callable[[int], int], D: int) -> float:
-    """Extrapolate the bytes at D from measurements at small D, as a polynomial of degree 2.
+    """Extrapolate the bytes of a model with D features, which are a polynomial of degree 2 in D.
 
-    The result is infinite if memory does not suffice for a small D.
+    ``measured`` returns the bytes for a number of features. It is called with small numbers only.
+    The result is infinite if memory does not suffice for a small number.
     """
     try:
         if D <= 3 * STEP:
@@ -155,7 +157,7 @@ def bytes_of(tree: Any) -> int:
 
 
 def usable_bytes() -> int:
-    """Return the smallest of the machine's memory and the limits of the process's cgroups."""
+    """Return the bytes that this process can use: memory of the machine, or limit of a cgroup."""
     found = [UNKNOWN_BYTES]
     if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
         found = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
@@ -163,10 +165,10 @@ def usable_bytes() -> int:
 
 
 def _cgroup_limits(membership: Path, mounted: Path) -> list[int]:
-    """Return the memory limits of the process's cgroup and of its parents, version 2.
+    """Return the memory limits of the process's cgroup (version 2) and of its parents.
 
-    In a container the tree may begin at the container's own group, in spite of the path in the
-    file.
+    ``membership`` is the file with the path of the cgroup below ``mounted``. In a container
+    ``mounted`` may already be the container's cgroup, so that this path does not exist.
     """
     found = []
     with contextlib.suppress(OSError):  # not Linux

@@ -1,8 +1,10 @@
-"""Metrics of a run: errors, mistakes, requested targets, intervals, and weights over time.
+"""Compute the metrics of a run: errors, mistakes, intervals, and weights over time.
 
-``Baselines`` learn the same rows as the learner: the algorithms ``mean``, ``last`` and ``ridge``,
-which have no kernel. They learn every target of the data, also those that the learner does not
-request. So a learner that requests few targets is compared with forecasters that have all.
+``Baselines`` are the algorithms ``mean``, ``last`` and ``ridge``, which have no kernel. They learn
+the same rows as the learner. They learn every target of the data, even if the learner requests only
+some targets. Such a learner is therefore compared with forecasters that know all targets.
+
+Shapes: R seeds, n rows of a block, P recorded rounds, K classes, clients or series, N kernels.
 """
 
 from __future__ import annotations
@@ -25,17 +27,17 @@ from omkl.online.predictions import Predictions
 from omkl.online.settings import LearnerSettings, input_names, parts_of
 from omkl.utils import conf
 
-FIRST = 1024  # rounds that are all recorded
-LIMIT = 16384  # most recorded rounds, about
-STRETCH = 120  # last rows with predictions in a figure
+FIRST = 1024  # number of rounds at the beginning that are all recorded
+LIMIT = 16384  # approximate largest number of recorded rounds
+STRETCH = 120  # number of rows in the figure of predictions
 
 
 class Recorder:
-    """Running sums of R seeds, such as squared errors, on a grid of rounds, in constant memory.
+    """Record running sums of R seeds, such as squared errors, in constant memory.
 
-    The first 1,024 rounds are recorded one by one. Then every k-th round is recorded, and k doubles
-    whenever more than 16,384 are in memory. The grid depends on the number of rounds, not on the
-    blocks. The last round is always recorded.
+    The sums of the first 1,024 rounds are all recorded. Later every k-th round is recorded, and k
+    doubles whenever more than 16,384 rounds are in memory. The recorded rounds depend on the number
+    of rounds, not on the blocks. The last round is always recorded.
     """
 
     def __init__(self, n_seeds: int) -> None:
@@ -47,9 +49,9 @@ class Recorder:
         self._held = 0
 
     def add(self, squared_errors: np.ndarray) -> None:
-        """Add a block of terms, (R, n)."""
+        """Add the terms (R, n) of a block of n rounds."""
         n = squared_errors.shape[1]
-        # Summed one by one from the running total, so that the split into blocks changes no bit.
+        # The order of additions must not depend on the blocks, so that results are equal.
         sums = np.cumsum(np.concatenate([self.total[:, None], squared_errors], axis=1), axis=1)
         sums = sums[:, 1:]
         rounds = np.arange(self.n_rounds + 1, self.n_rounds + n + 1)
@@ -70,7 +72,7 @@ class Recorder:
             self._held = int(keep.sum())
 
     def curve(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the recorded rounds (P,), 1-based, and the sums up to them (R, P)."""
+        """Return the recorded rounds (P,), counted from 1, and the sums (R, P) up to them."""
         rounds, sums = np.concatenate(self._rounds), np.concatenate(self._sums, axis=1)
         if self.n_rounds and rounds[-1] != self.n_rounds:
             rounds = np.append(rounds, self.n_rounds)
@@ -79,9 +81,9 @@ class Recorder:
 
 
 class ClientErrors:
-    """Squared errors of R forecasters for K clients, whose streams may differ in length.
+    """Sum the squared errors of R forecasters for K clients, whose streams may differ in length.
 
-    rounds   sums over the rounds of the mean over all clients, 0 after the end of a stream
+    rounds   running sums of the mean over all clients; a client counts as 0 after its last row
     total    (R, K) sums of each client
     """
 
@@ -91,19 +93,19 @@ class ClientErrors:
         self.total = np.zeros((n_forecasters, len(lengths)))
 
     def add(self, squared: np.ndarray) -> None:
-        """Add the next rounds, (R, n, K), with 0 after a client's last row."""
+        """Add the squared errors (R, n, K) of n rounds, which are 0 after a client's last row."""
         self.rounds.add(squared.mean(axis=2))
         self.total += squared.sum(axis=1)
 
     @property
     def mse(self) -> np.ndarray:
-        """Mean squared error (R,): the mean over clients of each client's mean over its rounds."""
+        """Mean over the clients of each client's mean squared error (R,)."""
         if self.together:
             return self.rounds.total / self.rounds.n_rounds
         return (self.total / self.lengths).mean(axis=1)
 
     def served(self) -> np.ndarray:
-        """Return the number of finished rounds (P,), over all clients, at each recorded round."""
+        """Return the number of rounds (P,) of all clients together up to each recorded round."""
         return np.minimum(self.rounds.curve()[0][:, None], self.lengths).sum(axis=1)
 
     def curve(self) -> np.ndarray:
@@ -114,14 +116,14 @@ class ClientErrors:
         return len(self.lengths) * self.rounds.curve()[1] / self.served()
 
 
-FEWEST_SCORED = 10  # scored rows of a ranked series, if any series has so many
-MOST_RANKED = 5  # number of best series, and of worst series
+FEWEST_SCORED = 10  # least number of scored rows of a ranked series, if any series has so many
+MOST_RANKED = 5  # number of best series, and of worst series, in the result
 
 
 class SeriesErrors:
-    """Squared errors of F forecasters, summed up for each series of a panel.
+    """Sum the squared errors of F forecasters for each series of a panel.
 
-    places   index of each series, in the order of their first rows
+    places   index of each series by its name, in the order of their first rows
     n        (K,) number of scored rows of each series
     total    (F, K) sums of squared errors over the scored rows
     """
@@ -158,10 +160,17 @@ class SeriesErrors:
         return np.sqrt(self.total / n)
 
     def result(self, column: str, baselines: Mapping[str, np.ndarray]) -> dict[str, Any]:
-        """Return the entry ``series`` of result.json.
+        """Return the entry ``series`` of result.json, in which series are ranked by their RMSE.
 
-        ``baselines`` are RMSE (K,) of the series by the name of a baseline. Only series with at
-        least ``FEWEST_SCORED`` scored rows are ranked, or all series if none has so many.
+        Only series with at least ``FEWEST_SCORED`` scored rows are ranked. If no series has so
+        many, those with the most scored rows are ranked.
+
+        Parameters
+        ----------
+        column
+            Name of the column of series.
+        baselines
+            RMSE (K,) of each series, by the name of the baseline.
         """
         rmse, names = self.rmse.mean(axis=0), list(self.places)
         ranked = np.flatnonzero(self.n >= min(FEWEST_SCORED, self.n.max(initial=0.0)))
@@ -185,7 +194,7 @@ class SeriesErrors:
 
 
 def but_the_first(n_unscored: int, of_each_series: bool = False) -> str:
-    """Return, as text, which first rounds do not count, for ``mse_over`` of result.json."""
+    """Return the text in ``mse_over`` of result.json that names the rounds that are not scored."""
     if not n_unscored:
         return ""
     if of_each_series:
@@ -194,13 +203,13 @@ def but_the_first(n_unscored: int, of_each_series: bool = False) -> str:
 
 
 class LastRows:
-    """The last ``STRETCH`` rows of one seed, for a figure of predictions."""
+    """Store the last ``STRETCH`` rows of one seed, for the figure of predictions."""
 
     def __init__(self) -> None:
         self._rows: dict[str, np.ndarray] = {}
 
     def add(self, first: int, **block: np.ndarray) -> None:
-        """Add a block of rounds from ``first`` on: arrays (n,) by name, NaN if unknown."""
+        """Add a block of rounds, given as arrays (n,) by name. The first round is ``first``."""
         rows = {"t": np.arange(first, first + len(block["y"])), **block}
         self._rows = {
             name: np.concatenate([self._rows.get(name, values[:0]), values])[-STRETCH:]
@@ -208,22 +217,22 @@ class LastRows:
         }
 
     def curves(self) -> dict[str, np.ndarray]:
-        """Return recent_t, recent_y, .., with the names of curves.npz."""
+        """Return the rows as in curves.npz: recent_t, recent_y, ..."""
         return {f"recent_{name}": values for name, values in self._rows.items()}
 
 
 class Accuracy:
-    """Errors of R forecasters in units of the target, over the rounds with a known target.
+    """Compute RMSE, MAE and R2 of R forecasters, in the unit of the target.
 
-    ``unit`` is the number of units of the target per unit of the stream's scale. Terms are added
-    one by one, so that the sums do not depend on the split into blocks.
+    ``unit`` is the factor from the scale of the stream to the unit of the target. Terms are added
+    one by one, so that results do not depend on the split into blocks.
     """
 
     def __init__(self, n_forecasters: int, unit: float) -> None:
         self.n_rounds = 0
         self.unit = unit
         self._first = 0.0
-        # Sums of each forecaster's squared and absolute errors; sums of y - y_1 and its square.
+        # Sums of the R squared errors, of the R absolute errors, of y - y_1, and of (y - y_1)^2.
         self._sums = np.zeros(2 * n_forecasters + 2)
 
     def add(self, errors: np.ndarray, y: np.ndarray) -> None:
@@ -255,7 +264,7 @@ class Accuracy:
 
 
 def mean_and_deviation(values: np.ndarray) -> tuple[float, float | None]:
-    """Return mean and sample standard deviation over seeds; the deviation of one value is None."""
+    """Return mean and sample standard deviation. The deviation of a single value is None."""
     values = np.asarray(values, dtype=float)
     return float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else None
 
@@ -270,11 +279,17 @@ def largest_norm(X: np.ndarray) -> float:
 
 
 def label_cost(n_queried: np.ndarray, n_rounds: int) -> dict[str, Any]:
-    """Return the cost of the targets that R seeds requested, as entries of result.json.
+    """Return the cost of requested targets as entries of result.json.
 
-    The efficiency is the requested share of the rounds, (55) of Hong and Chae: 1 for a learner that
-    requests every target, and smaller is cheaper. Plots compare it with the MSE of all rounds,
-    (54).
+    The efficiency is the share of the rounds whose target was requested, equation (55) of Hong and
+    Chae. It is 1 if every target was requested, and smaller values are cheaper.
+
+    Parameters
+    ----------
+    n_queried
+        Number (R,) of targets that each seed requested.
+    n_rounds
+        Number of rounds.
     """
     _, of_counts = mean_and_deviation(n_queried)  # exactly 0 if all are equal
     return {
@@ -303,17 +318,17 @@ LEAST_PROBABILITY = 1e-15  # smallest probability of a true class in the log los
 
 
 class Confusion:
-    """Confusion matrix.
+    """Count the confusion matrix of K classes.
 
-    ``counts`` (K, K + 1) int64 has a row per class and a column per predicted class. With two
-    classes a score of 0 predicts no class, and counts in the last column.
+    ``counts`` (K, K + 1) int64 has a row per true class and a column per predicted class. With two
+    classes a score of 0 predicts neither class, and is counted in the last column.
     """
 
     def __init__(self, n_classes: int) -> None:
         self.counts = np.zeros((n_classes, n_classes + 1), dtype=np.int64)
 
     def add(self, y_hat: np.ndarray, y: np.ndarray) -> None:
-        """Add a block of predictions and targets, in the form of ``mistaken``."""
+        """Add a block of scores and targets, as for ``mistaken``."""
         K = len(self.counts)
         if y_hat.ndim == 1:
             true = (y > 0.0).astype(int)
@@ -324,9 +339,9 @@ class Confusion:
 
 
 class ProbabilityScores:
-    """Log loss and Brier score of predicted probabilities.
+    """Compute log loss and Brier score of predicted probabilities.
 
-    Terms are added one by one, so that the split into blocks changes no bit.
+    Terms are added one by one, so that results do not depend on the split into blocks.
     """
 
     def __init__(self) -> None:
@@ -334,7 +349,7 @@ class ProbabilityScores:
         self._sums = np.zeros(2)
 
     def add(self, p: np.ndarray, true: np.ndarray) -> None:
-        """Add probabilities (n, K), and the codes (n,) 0..K-1 of the true classes."""
+        """Add probabilities p (n, K), and the indices ``true`` (n,) of the true classes."""
         n = len(p)
         self.n_rounds += n
         came = p[np.arange(n), true]
@@ -344,35 +359,36 @@ class ProbabilityScores:
 
     @property
     def log_loss(self) -> float:
-        """Mean of -ln of the probability of the true class, in nats."""
+        """Mean of the negative natural logarithm of the probability of the true class."""
         return float(self._sums[0] / self.n_rounds)
 
     @property
     def brier_score(self) -> float:
-        """Mean of the sum over classes of (p_k - [y = k])^2, 0 to 2, as defined by Brier (1950)."""
+        """Mean over rounds of the sum over classes k of (p_k - [y = k])^2, from 0 to 2."""
         return float(self._sums[1] / self.n_rounds)
 
 
-# --- standard deviations and intervals ------------------------------------------------------------
+# --- Standard deviations and intervals ------------------------------------------------------------
 
 # A prediction y_hat with a standard deviation s is scored as the normal distribution N(y_hat, s^2).
-# Intervals that were requested are scored as they are.
+# Intervals of ``interval=`` are scored by their ends.
 
 N_WINDOWS = 10
 HALF_90 = 1.6448536269514722  # half width of the central 90 % interval of the normal distribution
 
 
 def interval_score(y: np.ndarray, low: np.ndarray, high: np.ndarray, level: float) -> np.ndarray:
-    """Return the width of intervals, plus a penalty for targets outside.
+    """Return the interval score: the width, plus a penalty if the target is outside.
 
-    The penalty is 2 / (1 - level) times the distance of a target from the interval.
+    The penalty is 2 / (1 - level) times the distance of the target from the interval. Smaller
+    scores are better.
 
     Parameters
     ----------
     y
         Targets.
     low, high
-        Ends of the intervals, of a shape to which the targets broadcast.
+        Ends of the intervals. Targets broadcast to their shape.
     level
         Share of targets that intervals should cover, in (0, 1).
     """
@@ -381,12 +397,12 @@ def interval_score(y: np.ndarray, low: np.ndarray, high: np.ndarray, level: floa
 
 
 def spread_scores(squared_errors: np.ndarray, spread: np.ndarray) -> dict[str, np.ndarray]:
-    """Return scores of predictions with a standard deviation; all arrays (R, n).
+    """Return scores (R, n) of predictions with standard deviations ``spread`` (R, n).
 
-    log_loss           -log of the density of the target
-    coverage_90        whether the central interval of 90 % contains the target
-    width_90           width of that interval
-    interval_score_90  see ``interval_score``
+    log_loss           negative logarithm of the density of the target
+    coverage_90        whether the central 90 % interval contains the target
+    width_90           width of this interval
+    interval_score_90  ``interval_score`` of this interval
     """
     error, half = np.sqrt(squared_errors), HALF_90 * spread
     return {
@@ -398,20 +414,20 @@ def spread_scores(squared_errors: np.ndarray, spread: np.ndarray) -> dict[str, n
 
 
 class MeanScores:
-    """Means of scores over the seeds and the rounds that have an interval."""
+    """Compute means of scores over the seeds, and over the rounds that have scores."""
 
     def __init__(self, n_seeds: int) -> None:
         self.n_known = Recorder(n_seeds)
         self.sums: dict[str, Recorder] = {}
 
     def add(self, known: np.ndarray, found: Mapping[str, np.ndarray]) -> None:
-        """Add a block of rounds: whether each has an interval, and its scores, (R, n) each."""
+        """Add scores (R, n) by name. ``known`` is a mask (R, n) of the rounds that have scores."""
         self.n_known.add(known.astype(float))
         for name, score in found.items():
             self.sums.setdefault(name, Recorder(len(score))).add(np.where(known, score, 0.0))
 
     def means(self) -> dict[str, Any]:
-        """Return the mean of each score over rounds and seeds; {} if a seed had no interval."""
+        """Return the mean of each score, or {} if no round of a seed has scores."""
         n = self.n_known.total
         if not (n > 0.0).all():
             return {}
@@ -419,17 +435,17 @@ class MeanScores:
 
 
 class Spreads(MeanScores):
-    """Scores of predictions of R seeds with a standard deviation."""
+    """Score the standard deviations of the predictions of R seeds."""
 
     def add_block(self, squared_errors: np.ndarray, spread: np.ndarray) -> None:
-        """Add a block of rounds, (R, n) each. A standard deviation of NaN or 0 has no score."""
+        """Add a block of rounds, (R, n) each. A round is skipped if its ``spread`` is NaN or 0."""
         known = spread > 0.0
         found = spread_scores(np.where(known, squared_errors, 0.0), np.where(known, spread, 1.0))
         self.add(known, found)
 
 
 class ScoredIntervals(MeanScores):
-    """Scores of the intervals around the predictions of R seeds."""
+    """Score the intervals around the predictions of R seeds."""
 
     def __init__(self, n_seeds: int, settings: IntervalSettings) -> None:
         super().__init__(n_seeds)
@@ -456,13 +472,13 @@ class ScoredIntervals(MeanScores):
         self.add(known, {"coverage": covered, "width": high - low, "interval_score": score})
 
     def result(self) -> dict[str, Any]:
-        """Return level, rates, mean scores and windows, or {} if a seed had no interval."""
+        """Return the entry ``interval`` of result.json, or {} if a seed has no intervals."""
         means = self.means()
         known = {"rates": self._rates, "level": self.level, "windows": self._windows()}
         return known | means if means else {}
 
     def _windows(self) -> dict[str, list[Any]]:
-        """Return the mean coverage over the seeds per window, and the last round per window."""
+        """Return the mean coverage and the last round of each of ``N_WINDOWS`` windows."""
         rounds, n = self.n_known.curve()
         ends = np.unique(np.searchsorted(rounds, np.linspace(0, rounds[-1], N_WINDOWS + 1)[1:]))
         n_known, total = (
@@ -473,31 +489,31 @@ class ScoredIntervals(MeanScores):
         return {"until": rounds[ends].tolist(), "coverage": means}
 
 
-# --- weights of kernels, and importance of inputs, over time --------------------------------------
+# --- Weights of kernels, and importance of inputs, over time --------------------------------------
 
-MOST_WEIGHTS = 32  # recorded rounds besides the last one, whatever the length of the stream
-FIRST_STRIDE = 16  # rounds up to the first recorded one
+MOST_WEIGHTS = 32  # largest number of recorded rounds, without the last round of the stream
+FIRST_STRIDE = 16  # first recorded round
 
 
 def stride(t: int) -> int:
-    """Return the rounds from one recorded weight to the next around round t >= 1.
+    """Return the number of rounds between two records of the weights, at round t >= 1.
 
-    They are 16 up to round 512, then 32, and so on.
+    The number is 16 up to round 512, 32 up to round 1024, and so on.
     """
     return FIRST_STRIDE << ((t - 1) // (FIRST_STRIDE * MOST_WEIGHTS)).bit_length()
 
 
 class WeightHistory:
-    """Weights (N,) of one learner after at most ``MOST_WEIGHTS`` rounds and after the last one.
+    """Record the weights (N,) of one learner after at most ``MOST_WEIGHTS`` rounds.
 
     The importance of inputs is recorded too, if the learner measures it. The recorded rounds depend
-    on the number of rounds, not on the blocks. All of them are also recorded by ``Recorder``.
+    on the number of rounds, not on the blocks. ``Recorder`` records the same rounds and more.
 
     Parameters
     ----------
     expected
-        Rounds of the stream, None if unknown. A block is cut at each recorded round, so a known
-        length avoids cuts whose weights would be dropped later.
+        Number of rounds of the stream; None if unknown. A block is cut at each recorded round. If
+        the number is known, blocks are not cut at rounds whose record would be removed later.
     """
 
     def __init__(self, expected: int | None) -> None:
@@ -513,7 +529,7 @@ class WeightHistory:
         Parameters
         ----------
         before
-            Rounds in earlier blocks.
+            Number of rounds in earlier blocks.
         known
             Mask (n,) of the rows that are rounds.
 
@@ -531,7 +547,7 @@ class WeightHistory:
         return [slice(a, b) for a, b in zip([0, *ends], ends, strict=False)]
 
     def look(self, t: int, learner: Any) -> None:
-        """Record the weights of a seed's learner after round t, if round t is recorded."""
+        """Record the weights of the learner after round t, if round t is to be recorded."""
         if self.wants(t):
             self.keep(t, learner.kernel_weights, learner.input_importance)
 
@@ -544,7 +560,10 @@ class WeightHistory:
             self._kept = {u: w for u, w in self._kept.items() if u % stride(t) == 0}
 
     def curve(self, T: int, *last: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Return the rounds (G,) and the arrays after them (G, ..), with ``last`` after round T."""
+        """Return the recorded rounds (G,) and the arrays (G, ...) after these rounds.
+
+        The last round is T, and ``last`` are the arrays after it.
+        """
         kept = {u: w for u, w in self._kept.items() if u % stride(T) == 0} | {T: last}
         arrays = map(np.stack, zip(*kept.values(), strict=True))
         return np.array(list(kept), dtype=np.int64), *arrays
@@ -564,7 +583,7 @@ def weight_curves(
     last
         Arrays after round T: weights (R, N), and importance (R, C) of inputs and past targets.
     inputs
-        Names of the inputs. Importance is omitted if it is never known, or not measured (C = 0).
+        Names of the inputs. Importance is omitted if it is not measured (C = 0) or always NaN.
     """
     of_seeds = zip(histories, *last, strict=True)
     rounds, *means = (
@@ -578,17 +597,19 @@ def weight_curves(
     return found
 
 
-MOST_INPUTS = 1500  # limit for ridge, which takes d^2 time per round and stores d^2 numbers
+# --- Baselines ------------------------------------------------------------------------------------
+
+MOST_INPUTS = 1500  # for ridge, which takes d^2 time per round and stores d^2 numbers
 FORECASTERS = ("mean", "last", "ridge")
 # The sign of the mean of targets -1 and +1 is the most frequent class.
 OF_CLASSES = {"constant": "mean", "last": "last", "ridge": "ridge"}
 
 
 class Rounds(NamedTuple):
-    """Rows of a block, and which of them are scored.
+    """Rows of a block, with a mask of those that are scored.
 
     X       (n, d) inputs
-    y       (n,) targets; NaN for none
+    y       (n,) targets; NaN if missing
     scored  (n,) mask of the rows that count
     series  (n,) series of a panel, or None
     ahead   as in ``Chunk``
@@ -622,11 +643,11 @@ def learned(
     learner
         Learner, updated in place.
     X, y
-        Rows (n, d) and targets (n,); NaN for no target.
+        Rows (n, d) and targets (n,), NaN if missing.
     series
-        Series (n,) of a panel; None otherwise.
+        Series (n,) of the rows of a panel; None otherwise.
     far, ahead
-        As in ``Chunk``; None for a stream without them.
+        As in ``Chunk``.
     dates
         Dates (n,). All rows of a date are predicted before one of them is learned. None: each row
         is learned before the next is predicted.
@@ -669,20 +690,22 @@ def forecaster_settings(
 
 
 def _skipped(d: int) -> dict[str, dict[str, Any]]:
-    """Return the baselines that are omitted, with reasons, as in result.json."""
+    """Return the omitted baselines with the reason, as in result.json, for d inputs."""
     reason = f"{d:,} inputs are more than {MOST_INPUTS:,}"
     return {"ridge": {"skipped": reason}} if d > MOST_INPUTS else {}
 
 
 class Baselines:
-    """Baselines of a regression over rounds with a known target, in constant memory.
+    """Learn and score the B baselines of a regression, in constant memory.
 
-    Baselines use the same past targets as the learner, with the same delay. In a panel they store
-    as many series as the learner.
+    Baselines read the same past targets as the learner, with the same delay. In a panel they have
+    the same limit ``max_series``.
 
-    squared   squared errors in the scale of the stream
-    accuracy  errors in units of the target
-    seconds   time spent in baselines, which does not count as the learner's
+    squared   running sums of squared errors, in the scale of the stream
+    accuracy  RMSE and MAE, in the unit of the target
+    seasonal  errors of the target one season ago
+    of_series squared errors by series; None without series
+    seconds   time that the baselines took
     """
 
     NAMES: Mapping[str, str] = dict(zip(FORECASTERS, FORECASTERS, strict=True))
@@ -712,9 +735,9 @@ class Baselines:
         Parameters
         ----------
         rows
-            Rows of the block, and which of them are scored.
+            Rows of the block.
         seasons
-            Lengths, in rows, of the seasons that the learner of the job knows after this block.
+            Lengths, in rows, of the seasons that the job's learner has found by now.
         """
         before = time.perf_counter()
         self.seasonal.add(rows, seasons)
@@ -725,9 +748,9 @@ class Baselines:
         self.seconds += time.perf_counter() - before
 
     def _losses(self, rounds: Rounds) -> np.ndarray:
-        """Learn a block, and return the squared errors (B, n); 0 for rows that do not count."""
+        """Learn a block, and return the squared errors (B, n), 0 for rows that are not scored."""
         X, y, scored, series, ahead = rounds
-        # Rows without a target are also delayed, and in a panel inputs are scaled by them, too.
+        # Rows without a target count for the delay, and in a panel for the scaling of inputs.
         takes_all = self._delay or series is not None or rounds.known.all()
         rows = slice(None) if takes_all else rounds.known  # a mask copies the rows
         series, ahead = (None if a is None else a[rows] for a in (series, ahead))
@@ -745,7 +768,10 @@ class Baselines:
         return self.squared.total / max(self.accuracy.n_rounds, 1)
 
     def entries(self) -> dict[str, dict[str, Any]]:
-        """Return the entry ``baselines`` of result.json: errors in units of the target, and MSE."""
+        """Return the entry ``baselines`` of result.json.
+
+        RMSE and MAE are in the unit of the target, and the MSE is in the scale of the stream.
+        """
         columns = {"rmse": self.accuracy.rmse, "mae": self.accuracy.mae, "mse": self.mse}
         entries: dict[str, dict[str, Any]] = {}
         for k, name in enumerate(self.learners):
@@ -760,27 +786,27 @@ class Baselines:
         Parameters
         ----------
         n_scored
-            Scored rounds (P - first,) up to each recorded round.
+            Number (P - first,) of scored rounds up to each recorded round.
         first
-            Number of first recorded rounds to omit.
+            Number of recorded rounds to omit at the beginning.
         """
         sums = self.squared.curve()[1][:, first:]
         return {f"baseline_{name}": sums[k] / n_scored for k, name in enumerate(self.learners)}
 
 
 class SeasonalValue:
-    """Errors of a baseline that predicts the value of the same series one season ago.
+    """Score a baseline that predicts the target of the same series one season ago.
 
-    If that value is missing, it predicts the last value of the series. Rows are stored until a
-    season is known, at most ``MOST_WAITING`` of them.
+    If this target is missing, the prediction is the last target of the series. At most
+    ``MOST_WAITING`` rows are stored until a season is found, and are then scored.
 
     Parameters
     ----------
     unit
-        Units of the target per unit of y.
+        Factor from the scale of the stream to the unit of the target.
     delay
-        Number of rows after which a target is known. The value is taken from the latest season
-        whose target is known.
+        Number of rows by which targets are late. If it exceeds a season, the prediction is the
+        target several seasons ago.
     """
 
     MOST_WAITING = 20_000
@@ -792,7 +818,7 @@ class SeasonalValue:
         self._past: dict[Any, collections.deque[float]] = {}
 
     def add(self, rows: Rounds, seasons: Sequence[int]) -> None:
-        """Add a block of rows. ``seasons`` are the lengths known after this block."""
+        """Add a block of rows. ``seasons`` are the lengths of the seasons found by now."""
         self._waiting.append(rows._replace(X=np.empty(0), ahead=None))
         if not self.season and seasons:
             self.season = seasons[0]
@@ -817,7 +843,7 @@ class SeasonalValue:
         self.accuracy.add(errors[None, :], rows.y[rows.scored])
 
     def entry(self) -> dict[str, Any]:
-        """Return the entry of this baseline in result.json, or {} without a season."""
+        """Return the entry of this baseline in result.json, or {} if no season was found."""
         if not self.accuracy.n_rounds:
             return {}
         rmse, mae = float(self.accuracy.rmse[0]), float(self.accuracy.mae[0])
@@ -826,7 +852,10 @@ class SeasonalValue:
 
 
 class ClassBaselines(Baselines):
-    """Baselines of a classification, one class against the rest. ``squared`` are mistakes."""
+    """Learn and score the baselines of a classification, each class against the rest.
+
+    ``squared`` are the numbers of mistakes.
+    """
 
     NAMES = OF_CLASSES
 
@@ -837,10 +866,10 @@ class ClassBaselines(Baselines):
 
 
 class ClientBaselines(Baselines):
-    """Baselines of a federation: central forecasters that learn the rows of all clients.
+    """Learn and score the baselines of a federation: central forecasters that see all rows.
 
-    In each round the forecasters learn one row of each client in turn. ``of_clients`` are the
-    errors by client.
+    In each round a forecaster learns one row of each client, in the order of the clients.
+    ``of_clients`` are the errors by client.
     """
 
     def __init__(self, stream: Stream, lengths: np.ndarray) -> None:
@@ -848,7 +877,7 @@ class ClientBaselines(Baselines):
         self.of_clients = ClientErrors(len(self.learners), lengths)
 
     def add_rounds(self, X: np.ndarray, y: np.ndarray) -> None:
-        """Add the next rounds of K clients: X (n, K, d), y (n, K); NaN after their last rows."""
+        """Add n rounds of K clients: X (n, K, d) and y (n, K), NaN after a client's last row."""
         before = time.perf_counter()
         present = ~np.isnan(y).ravel()
         squared = self._losses(Rounds(X.reshape(-1, X.shape[2]), y.ravel(), present))

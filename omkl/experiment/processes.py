@@ -1,9 +1,9 @@
-"""Worker processes: many jobs by joblib, and one that compiles ahead.
+"""Run many jobs in worker processes, and compile code in a second process.
 
 ``helper`` starts a process that compiles the scaling and the baselines of a run. Meanwhile the run
-reads its data and compiles its learner. Both processes store their code in the cache on disk, where
-the run loads the code of the second process. The second process is optional: code that is missing
-on disk is compiled when it is called.
+reads its data and compiles its learner. Both processes store compiled code in the cache on disk,
+where the run finds the code of the second process. The run does not depend on the second process:
+code that is not in the cache is compiled when it is called.
 """
 
 from __future__ import annotations
@@ -51,18 +51,18 @@ def side_by_side(
 ) -> Generator[tuple[int, Result | None]]:
     """Call a function on each item, in parallel processes.
 
-    If the process of an item dies, the item is tried once more, alone. An exception of ``function``
+    If a process dies, its items are called once more, one at a time. An exception of ``function``
     is raised by this generator.
 
     Parameters
     ----------
     function, items
-        Function and its arguments, which are pickled.
+        Function of one item, and the items. All are pickled.
     n_jobs
         Number of processes. None: one per ``threads`` cores. A text is the address of a Dask
-        scheduler, whose workers process the items.
+        scheduler, whose workers call the function.
     threads
-        Threads of each process.
+        Number of threads of each process.
 
     Yields
     ------
@@ -72,7 +72,7 @@ def side_by_side(
     """
     from joblib import Parallel, delayed, parallel_config
 
-    atexit.register(_kill_workers)  # to register it again does no harm
+    atexit.register(_kill_workers)  # several registrations do no harm
     calls = [delayed(_numbered)(os.getcwd(), function, k, item) for k, item in enumerate(items)]
     if isinstance(n_jobs, str):
         with _workers_of(n_jobs), parallel_config(backend="dask"):
@@ -104,7 +104,7 @@ def side_by_side(
 
 
 def _kill_workers() -> None:
-    """Kill idle workers before Python ends, which waits for them: one that hangs would block it."""
+    """Kill idle workers before Python ends. Python waits for them, even for one that hangs."""
     for process in multiprocessing.active_children():
         if process.name.startswith("LokyProcess"):
             process.kill()
@@ -126,7 +126,7 @@ def _workers_of(address: str) -> AbstractContextManager[object]:
 def _numbered(
     folder: str, function: Callable[[Item], Result], number: int, item: Item
 ) -> tuple[int, Result]:
-    # joblib's processes outlive a call, and a notebook may have changed its folder since.
+    # joblib's processes outlive a call. Meanwhile a notebook may have changed its folder.
     os.chdir(folder)
     return number, function(item)
 
@@ -138,8 +138,8 @@ def _numbered(
 def helper(settings: Settings) -> Iterator[Callable[[], object]]:
     """Start a process that compiles scaling and baselines, unless compiled code exists.
 
-    No process is started on a single core, with ``threads=1``, in a process of a sweep, for a
-    federation, or if the system refuses to start it.
+    No process is started on a single core, with ``threads=1``, in a worker process of a sweep, for
+    a federation, or if the system refuses it.
 
     Yields
     ------
@@ -179,13 +179,13 @@ def helper(settings: Settings) -> Iterator[Callable[[], object]]:
 
 
 def main() -> None:
-    """Compile for the settings of a run, which are read from standard input as a pickle."""
+    """Read the pickled settings of a run from standard input, and compile its baselines."""
     with fewer_collections():
         compile_baselines(complete(pickle.load(sys.stdin.buffer)))
 
 
 def compile_baselines(settings: Settings) -> None:
-    """Compile scaling, baselines and intervals for the rows of complete settings."""
+    """Compile the scaling, the baselines and the intervals of a run with these settings."""
     classify = settings.task == "classification"
     classes, scaling = ("0", "1") if classify else (), str(settings.stream.scaling)
     X, y = np.zeros((2, 2)), np.array([0.0, 1.0])
@@ -199,7 +199,7 @@ def compile_baselines(settings: Settings) -> None:
 
 @contextlib.contextmanager
 def fewer_collections() -> Iterator[None]:
-    """Collect garbage less often, because the compiler makes many objects and little garbage."""
+    """Collect garbage less often. The compiler creates many objects, but little garbage."""
     before = gc.get_threshold()
     gc.set_threshold(ALLOCATIONS, *before[1:])
     try:

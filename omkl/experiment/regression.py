@@ -1,4 +1,4 @@
-"""Regression jobs: their metrics and the entries of their results."""
+"""Run regression jobs: compute their metrics and the entries of their results."""
 
 from __future__ import annotations
 
@@ -17,14 +17,7 @@ from omkl.datasets.base import Chunk
 from omkl.experiment import kept_model
 from omkl.experiment.comparators import against_comparators
 from omkl.experiment.evaluate import Left, StreamJob
-from omkl.experiment.job import (
-    Computed,
-    Progress,
-    Timing,
-    kernel_curves,
-    reported,
-    require_finite,
-)
+from omkl.experiment.job import Computed, Progress, Timing, kernel_curves, reported, require_finite
 from omkl.experiment.metrics import (
     Accuracy,
     Baselines,
@@ -46,7 +39,7 @@ from omkl.runs.writing import MODEL, PREDICTIONS, PredictedNumbers
 
 
 class Regression(StreamJob):
-    """Job whose targets are numbers. All seeds go through the stream in one pass."""
+    """Job whose targets are numbers. One pass over the stream serves all seeds."""
 
     def notes(self) -> list[str]:
         return super().notes() + _expansive_steps(self)
@@ -68,7 +61,7 @@ class Regression(StreamJob):
 
 
 class RegressionMetrics:
-    """Metrics of R seeds of a regression, summed up block by block."""
+    """Metrics of R seeds of a regression, which are updated block by block."""
 
     def __init__(self, job: Regression, staging: Path | None) -> None:
         self.job, R = job, len(job.seeds)
@@ -139,7 +132,7 @@ class RegressionMetrics:
 
     @property
     def running(self) -> tuple[float, int]:
-        """Sum of squared errors so far (mean over the seeds), and the number of its rounds."""
+        """Sum of the squared errors so far, mean over the seeds, and the number of its rounds."""
         return float(self.squared.total.mean()), self.accuracy.n_rounds
 
     def interval(self) -> dict[str, Any]:
@@ -147,7 +140,7 @@ class RegressionMetrics:
         return self.intervals.result() if self.intervals else {}
 
     def require_enough(self) -> None:
-        """Raise DataError for a stream from which nothing can be learned."""
+        """Raise DataError if nothing can be learned from the stream."""
         stream, T = self.job.stream, self.squared.n_rounds
         if not self.accuracy.n_rounds:
             raise DataError(
@@ -163,7 +156,7 @@ class RegressionMetrics:
 
 
 def _summarise(job: Regression, left: Left, timing: Timing, progress: Progress | None) -> Computed:
-    """Return the numbers of a job after its pass, with comparators in hindsight."""
+    """Return the results of a job after its pass, with comparators in hindsight."""
     metrics: RegressionMetrics = left.metrics
     metrics.require_enough()
     assert left.baselines is not None
@@ -194,7 +187,7 @@ def _summarise(job: Regression, left: Left, timing: Timing, progress: Progress |
         "r2": r2 if np.isfinite(r2) else None,
         "baselines": left.baselines.entries(),
         **_of_series(job, metrics, left.baselines),
-        **({"seasons": list(seasons)} if (seasons := _seasons(left.learners[0])) else {}),
+        **({"seasons": list(m)} if (m := getattr(left.learners[0], "seasons", ())) else {}),
         "regret": {},
         **({"spread": spread} if (spread := metrics.spreads.means()) else {}),
         **({"interval": interval} if (interval := metrics.interval()) else {}),
@@ -230,24 +223,19 @@ def _summarise(job: Regression, left: Left, timing: Timing, progress: Progress |
 
 
 def graph_of(learner: OnlineLearner | Panel) -> dict[str, np.ndarray]:
-    """Return the array ``graph`` of curves.npz: the kernels (nodes, M) that each node evaluates.
+    """Return the array ``graph`` of curves.npz, or {} for a learner without a feedback graph.
 
-    Return {} for a learner without a feedback graph.
+    The array (nodes, M) contains the indices of the kernels that each node evaluates.
     """
     if isinstance(learner, Panel):
         return {}
     state = learner.learners[0].state
     if hasattr(state, "edges"):
         return {"graph": state.edges[OUT].copy()}
-    if hasattr(state, "n_kernels"):  # a selective node may have fewer kernels
+    if hasattr(state, "n_kernels"):  # a node with fewer kernels repeats them in its row
         kernels = zip(state.kernels, state.n_kernels, strict=True)
         return {"graph": np.stack([np.resize(row[:n], len(row)) for row, n in kernels])}
     return {}
-
-
-def _seasons(learner: OnlineLearner | Panel) -> tuple[int, ...]:
-    """Return the lengths of seasons that were given or found, in rows."""
-    return () if isinstance(learner, Panel) else learner.seasons
 
 
 def _of_series(job: Regression, metrics: RegressionMetrics, baselines: Baselines) -> dict[str, Any]:
@@ -262,11 +250,11 @@ def _of_series(job: Regression, metrics: RegressionMetrics, baselines: Baselines
 
 
 def _expansive_steps(job: Regression) -> list[str]:
-    """Return a note if gradient descent cannot converge with the learner's steps.
+    """Return a note if the learner's step sizes eta are so large that gradient descent diverges.
 
-    With features of norm 1, a step on (theta'z - y)^2 + lam ||theta||^2 multiplies the part of
-    theta along z by 1 - 2 eta (1 + lam). This factor is below -1 for eta > 1 / (1 + lam).
-    Importance weights, which enlarge steps further, are not counted.
+    The features z have norm 1. A gradient step on (theta'z - y)^2 + lam ||theta||^2 multiplies the
+    part of theta along z by 1 - 2 eta (1 + lam). If eta > 1 / (1 + lam), this factor is below -1,
+    so errors can grow. Importance weights, which enlarge steps, are ignored here.
     """
     own = job.params._asdict()
     draws_features = job.algorithm.representation.draws_features
@@ -275,7 +263,7 @@ def _expansive_steps(job: Regression) -> list[str]:
     eta, bound, T = own["eta"], 1.0 / (1.0 + own["lam"]), job.stream.n_rounds
     if eta.scale <= bound:
         return []
-    # The first row of a schedule in t whose step is small enough.
+    # First row at which the step of a schedule in t is small enough.
     settled = math.inf if eta.power == 0.0 else (eta.scale / bound) ** (-1.0 / eta.power)
     rows = (
         "every row"

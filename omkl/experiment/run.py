@@ -28,9 +28,8 @@ from omkl.utils.wording import cannot_use
 class Outcome(NamedTuple):
     """Outcome of a job.
 
-    run       run folder. A failed job may have no folder; ``run`` then has the result and the
-              configuration in memory
-    status    "complete", "reused" or "failed"
+    run       the run. If the job failed, its files may exist only in memory
+    status    "complete", "reused" (it had finished before) or "failed"
     notes     remarks for the user
     settings  settings of the job; None if it failed
     """
@@ -59,11 +58,11 @@ def run(
     progress: Progress | None = None,
     on_begin: Callable[[Job], None] | None = None,
 ) -> Outcome:
-    """Run one job, or return its finished run. Failures are returned, not raised.
+    """Run one job, or return its earlier run if it has finished before.
 
-    A job that cannot begin writes no file. A job that fails later writes its failure into
-    ``outputs/failures``. KeyboardInterrupt is raised, and no file is changed.
-    ``omkl.experiment.viewers`` draws and tracks runs.
+    An error of the job is not raised, but returned as an outcome. If the error occurs before the
+    first row, no file is written. If it occurs later, it is written to ``outputs/failures``.
+    KeyboardInterrupt is raised, and no file is changed.
 
     Parameters
     ----------
@@ -72,7 +71,8 @@ def run(
     progress
         Callback between blocks of rows.
     on_begin
-        Callback with the job before its first row. It is not called if a finished run exists.
+        Callback before the first row, with the job as its argument. It is not called if the job has
+        finished before.
     """
     with processes.helper(settings) as compiled:
         started = _begin(settings, progress)
@@ -94,12 +94,13 @@ def run(
 
 
 class StartedJob(NamedTuple):
-    """Job that has no finished run yet.
+    """Job that is ready to run.
 
+    job       the job
     folder    folder of the future run
     facts     entries of ``result.json`` that are known before the first row
     notes     remarks for the user
-    replace   whether an existing folder with this name is moved away first
+    replace   whether an existing folder with this name is replaced
     """
 
     job: Job
@@ -110,12 +111,12 @@ class StartedJob(NamedTuple):
 
 
 def _begin(settings: Settings, progress: Progress | None = None) -> StartedJob | Outcome:
-    """Check a job and look for its finished run.
+    """Prepare a job, and look for an earlier run of the same job.
 
     Returns
     -------
     StartedJob or Outcome
-        An outcome if a finished run exists or the job failed.
+        An outcome if the job has finished before, or cannot be prepared.
     """
     started = now()
     try:
@@ -133,7 +134,7 @@ def _begin(settings: Settings, progress: Progress | None = None) -> StartedJob |
         run = Run(folder)
         try:
             run.require_whole()
-        except Exception as error:  # a damaged or foreign folder can raise anything
+        except Exception as error:  # reading a damaged folder can raise any error
             notes.append(f"{folder.name} cannot be read ({error}): computed again")
             replace = True
         else:
@@ -168,12 +169,11 @@ def _compute(
         thread_pool(1) as pool,  # in the main thread the compiler would suppress Ctrl-C
     ):
         pool.submit(job.warm_up, compiled).result()
-
     return job.compute(progress, staging)
 
 
 def _finish(started: StartedJob, staging: Path, computed: Computed) -> Outcome:
-    """Publish the run. If sources were edited meanwhile, choose a name that is never reused."""
+    """Publish the run. If sources were edited since it began, give it a name that is not reused."""
     settings, folder, facts = started.job.settings, started.folder, started.facts
     if edited := provenance.edited(facts.get("modules", {})):
         facts = facts | {"stamp": f"edited-{uuid.uuid4().hex[:9]}"}
@@ -191,7 +191,7 @@ def now() -> str:
 
 
 def _identity(settings: Settings, started: str) -> dict[str, Any]:
-    """Return the entries of ``result.json`` that identify a run, and its provenance."""
+    """Return the entries of ``result.json`` that identify a run and its environment."""
     return {
         "key": settings.key(),
         "algorithm": settings.algorithm.name,
@@ -220,11 +220,11 @@ def failure(
     settings
         Settings of the job.
     error
-        Its error.
+        Error of the job.
     explained
-        Whether the message suffices, so that no traceback is stored.
+        Whether the error is expected, so that its message suffices and no traceback is stored.
     folder
-        Folder that the run would have; None if its data could not be read.
+        Folder that the run would have; None if the data could not be read.
     started
         Time at which the job began; None for the current time.
     """

@@ -1,8 +1,8 @@
-"""Figures and the MLflow view of finished runs.
+"""Draw finished runs, and log them to MLflow.
 
 A run is published before it is drawn or logged (``omkl.experiment.run``), so a failure here loses
-no number. Matplotlib and MLflow take a second each to import. They are imported when a run is drawn
-or logged, after its result is printed.
+no number. Matplotlib and MLflow take a second each to import. They are imported only when a run is
+drawn or logged, which is after its result is printed.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ def run_and_draw(settings: Settings, progress: Progress | None = None) -> Outcom
 def run_and_draw_all(
     jobs: Sequence[Settings], n_jobs: int | str | None
 ) -> Generator[tuple[int, Outcome]]:
-    """Run and draw jobs in processes. Yield the number and the outcome of each job as it ends.
+    """Run and draw jobs in processes. Yield the index and the outcome of each job as it ends.
 
-    ``processes.side_by_side`` explains ``n_jobs`` and what happens if a process dies.
+    ``n_jobs`` is as in ``processes.side_by_side``. A job whose process dies twice has failed.
     """
     threads = jobs[0].threads or 1
     for number, outcome in processes.side_by_side(run_and_draw, jobs, n_jobs, threads):
@@ -43,7 +43,7 @@ def draw(outcome: Outcome, progress: Progress | None = None) -> Outcome:
     Returns
     -------
     Outcome
-        A failure if a figure cannot be drawn; the finished run stays.
+        The same outcome, or a failure if a figure cannot be drawn. The folder of the run stays.
     """
     settings = outcome.settings
     if settings is None or not settings.figures:
@@ -70,9 +70,9 @@ def track(runs: Sequence[Run], settings: Settings, sweep: Path | None = None) ->
     runs
         Finished runs.
     settings
-        Settings of one of them: ``tracking`` and ``outputs``.
+        Settings of one of the runs. ``tracking`` and ``outputs`` are used.
     sweep
-        Folder of the sweep that the runs belong to; None for single runs.
+        Folder of the sweep to which the runs belong; None for single runs.
 
     Returns
     -------
@@ -94,7 +94,7 @@ def track(runs: Sequence[Run], settings: Settings, sweep: Path | None = None) ->
 
 
 def _missing(outputs: Path, n_runs: int) -> str | None:
-    """Return, for the first runs of an outputs folder, the note that MLflow is not installed."""
+    """Return the note that MLflow is not installed, but only for the first runs in ``outputs``."""
     if len(list((outputs / "runs").glob("*/*/result.json"))) > n_runs:
         return None
     return (
