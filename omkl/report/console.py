@@ -27,31 +27,31 @@ if TYPE_CHECKING:
 
 
 def loss_text(result: Mapping[str, Any]) -> str:
-    """Return the main error with its name and its deviation over seeds."""
+    """Return the name of the main error, its mean and its deviation over seeds, as text."""
     return f"{measure(result).short} {error_text(result)}"
 
 
 def error_text(result: Mapping[str, Any]) -> str:
-    """Return the error without its name. An overflowed error is infinite."""
+    """Return the main error and its deviation over seeds, as text. An overflow is infinite."""
     kind = measure(result)
     text = stats.loss_text(kind, number_of(result[f"{kind.key}_mean"]), result[f"{kind.key}_std"])
     return f"{text} %" if kind is ERROR_RATE else text
 
 
 def target_text(result: Mapping[str, Any]) -> str:
-    """Return the errors in units of the target, and R2."""
+    """Return RMSE and MAE in the unit of the target, and R2, as text."""
     R2 = "" if result["r2"] is None else f"   R2 {result['r2']:.3f}"
     errors = stats.accuracy_text(result).replace(", ", "   ") + R2
     return f"{errors}   (in units of {result['stream']['target']})"
 
 
 def _in_units(result: Mapping[str, Any]) -> bool:
-    """Return whether errors are in units of the target (True) or scaled to [0, 1]."""
+    """Return True if errors are in the unit of the target, and False if they are scaled."""
     return "rmse" in result and scaling_of(result) != "whole"
 
 
 def _baseline_rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the errors of baselines, the smallest first, in the scale of the run's first line."""
+    """Yield the errors of baselines, the smallest first, for comparison with the first line."""
     key, own = stats.compared_by(result)
     if key == "rmse" and not _in_units(result):
         key, own = "mse", "mse_mean"
@@ -110,7 +110,7 @@ def print_run(run: Run, console: Console) -> None:
 
 
 def print_notices(runs: Sequence[Run], console: Console) -> None:
-    """Print each notice of the rows once, with the data set if the runs have several."""
+    """Print each warning about the rows once. If there are several data sets, name them."""
     from rich.text import Text
 
     several = len({data_name(run) for run in runs}) > 1
@@ -124,13 +124,13 @@ def print_notices(runs: Sequence[Run], console: Console) -> None:
 
 
 LATEST = "latest"
-MOST_LINES = 12  # most described columns of a file
+MOST_LINES = 12  # largest number of columns that are described
 
 
 def print_columns(stream: Mapping[str, Any], rows: str, console: Console) -> None:
-    """Print how each column of a user's file is used. For other data print nothing.
+    """Print how the columns of a user's file are used. For other data print nothing.
 
-    Columns of numbers that become inputs unchanged are only counted. Each other column has a line.
+    All columns of plain numbers share one line. Each other column has a line with its encoding.
 
     Parameters
     ----------
@@ -185,13 +185,13 @@ def _print_table(title: str, rows: Iterable[tuple[str, str]], console: Console) 
 
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     for name, text in rows:
-        table.add_row(Text(f"  {name}"), Text(text))  # not markup: a name of the user's
+        table.add_row(Text(f"  {name}"), Text(text))  # Text: brackets in a name are not markup
     console.print(Text(title, style="bold"))
     print_plain(table, console)
 
 
 def _rows(run: Run) -> Iterator[tuple[str, str]]:
-    """Yield the lines of a run: errors, comparisons, and then the parts of the run."""
+    """Yield the lines (name, text) of a run: errors, comparisons, and then its parts."""
     result = run.result
     n_seeds = len(result["seeds"])
     over = over_seeds(n_seeds)
@@ -254,7 +254,7 @@ def _rows(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def _series_rows(series: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the number of series, the best and worst of them, and the baselines beaten."""
+    """Yield the number of series, the best and worst series, and the comparison to baselines."""
     few = series["n"] - series["ranked"]
     unranked = f"; {few:,} with too few rows are not ranked" if few else ""
     how = "learned together" if series["together"] else "a learner for each"
@@ -282,12 +282,12 @@ def _rows_text(result: Mapping[str, Any]) -> str:
 
 
 def _largest(values: Mapping[str, float], texts: Mapping[str, str]) -> str:
-    """List the columns with the largest values, and count the others."""
+    """Return the texts of the columns with the largest values, and the number of the others."""
     columns = sorted(values, key=lambda name: -values[name])
     return few(texts[name] for name in columns)
 
 
-MOST_SHOWN = 10  # most classes of a printed confusion matrix
+MOST_SHOWN = 10  # largest number of classes of a printed confusion matrix
 
 
 def _class_rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -308,10 +308,10 @@ def _class_rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _expert_rows(run: Run) -> Iterator[tuple[str, str]]:
-    """Yield the number of kernels or other experts, if there are several."""
+    """Yield the number of kernels, or of other experts if there are several."""
     result = run.result
     n, evaluated = result["n_kernels"], f"{result['kernels_per_round']:.4g} per row"
-    if n and has_kernels(run):  # a network has no kernels
+    if n and has_kernels(run):  # a neural network has no kernels
         D = f", D = {result['D']}" if "federated" in result else ""  # D follows from max_upload
         yield "kernels", f"{n} in the dictionary, {evaluated}{D}"
     elif n > 1:
@@ -319,9 +319,9 @@ def _expert_rows(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def _regret_rows(entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the regret against one comparator. For a federation add the deviation over clients."""
+    """Yield the regret against one comparator, and its deviation over the clients, if any."""
     mean, std = number_of(entry["mean"]), entry["std"]
-    # A mean near 0 has a deviation larger than it.
+    # The larger number decides the decimals: a mean near 0 is smaller than its deviation.
     deviation = "" if std is None else f" ± {readable(std, max(abs(mean), std))}"
     yield "regret", f"{readable(mean)}{deviation} above {entry['label']}"
     if entry.get("spread") is not None:
@@ -362,7 +362,7 @@ def _exchange_text(exchange: Mapping[str, Any], disagreement: float | None) -> s
 
 
 def _safeguards_text(done: Mapping[str, Any]) -> str:
-    """Format the safeguards that are on, the messages that were refused, and privacy."""
+    """Format the safeguards that are used, the numbers of refused messages, and the privacy."""
     settings = {
         name: done[name] for name in ("clients_per_round", "trim", "max_change", "max_loss")
     }
@@ -376,17 +376,17 @@ def _safeguards_text(done: Mapping[str, Any]) -> str:
 
 
 def _of_seeds(mean: float, n_seeds: int) -> str:
-    """Format a mean count over seeds: without decimals for one seed, else with one decimal."""
+    """Format the mean of counts over seeds: one decimal, or none for a single seed."""
     return f"{mean:,.{1 if n_seeds > 1 else 0}f}"
 
 
 def print_saved(name: str, folder: Path, outputs: Path) -> None:
-    """Print the folder of results, and let the link ``latest`` in the outputs point to it.
+    """Print the folder of results, and make the link ``latest`` in ``outputs`` point to it.
 
     Parameters
     ----------
     name
-        Head of the line.
+        First word of the line.
     folder, outputs
         Folder of the results, and the folder of all outputs.
     """
@@ -401,7 +401,7 @@ def print_path(name: str, path: Path, after: str = "") -> None:
     Parameters
     ----------
     name
-        Head of the line.
+        First word of the line.
     path
         File or folder.
     after
@@ -417,7 +417,7 @@ def print_path(name: str, path: Path, after: str = "") -> None:
 
 
 def wrapped(head: str, names: Sequence[str]) -> str:
-    """List file names after a head, in lines of at most 80 characters."""
+    """Return ``head`` and file names as text, in lines of at most 80 characters."""
     text = f"{head:9}{', '.join(names)}"
     return textwrap.fill(text, 80, subsequent_indent=" " * 9, break_long_words=False)
 
@@ -427,14 +427,14 @@ def tracked_text(outputs: Path) -> str:
     return plain(f"tracked  {outputs / 'mlflow.db'}  (look: omkl-report ui{where})")
 
 
-SECONDS_UNTIL_LEFT = 2.0  # earlier in a stage, the remaining time cannot be estimated
+SECONDS_UNTIL_LEFT = 2.0  # seconds of a stage before the remaining time can be estimated
 
 
 class Bar:
-    """Progress bar. It is shown only on a terminal, and removed at the end.
+    """Progress bar of a run. It is shown only on a terminal, and removed at the end.
 
-    As a context manager it returns the progress callback for ``run``, or None without a terminal.
-    The bar counts the rounds of the stream. Its rate is the sum over the seeds.
+    As a context manager it returns the callback ``progress`` for ``run``, or None if standard error
+    is not a terminal. The bar counts the rounds of the stream. Its rate is the sum over the seeds.
     """
 
     def __init__(self, label: str, n_seeds: Any, classify: bool = False) -> None:
@@ -463,12 +463,12 @@ class Bar:
             TextColumn("{task.fields[status]}", markup=False),
             console=console,
             transient=True,
-            redirect_stdout=False,  # Rich would send it to stderr
+            redirect_stdout=False,  # Rich would send standard output to standard error
         )
         try:
             self.bar.start()
             self.task = self.bar.add_task(self.label, total=None, status="")
-        except BaseException:  # after Ctrl-C here, Python would not call __exit__
+        except BaseException:  # if Ctrl-C is pressed here, Python does not call __exit__
             self.bar.stop()
             raise
         return self.show

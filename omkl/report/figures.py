@@ -1,9 +1,9 @@
-"""Figures of one run.
+"""Draw the figures of one run.
 
-Each function draws one figure of a run, and returns None if the run lacks its data. A function with
-the parameter ``into`` has one panel, and can draw it into given Axes.
+Each function draws one figure of a run, and returns None if the run lacks its data. A figure with
+one panel has the parameter ``into``: Axes to draw into, or None for a new figure.
 
-Shapes: R seeds, P recorded rounds, N kernels, K clients, G rounds after which weights are known.
+Shapes: R seeds, P recorded rounds, N kernels, K clients, G rounds after which weights are recorded.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from omkl.utils.wording import over_seeds, pluralize
 Array = np.ndarray
 Draw = Callable[..., Figure | None]
 
-MOST_NAMES = 12  # most experts in the heat map, one per line
-LEAST_WEIGHT = 0.005  # smallest weight of an expert with a bar
+MOST_NAMES = 12  # largest number of experts in the heat map, one per line
+LEAST_WEIGHT = 0.005  # experts with smaller weights have no bar
 
 
 def all_figures(run: Run, folder: Path, suffixes: Sequence[str] = style.PNG) -> list[Path]:
@@ -78,7 +78,7 @@ def figures_of(run: Run) -> Iterator[tuple[str, Figure]]:
 
 
 def draw_into(run: Run, name: str | None = None, axes: Axes | None = None) -> Axes:
-    """Draw a figure with one panel into given axes, and return them.
+    """Draw a figure that has one panel into given axes, and return them.
 
     Parameters
     ----------
@@ -128,8 +128,8 @@ def _drawings(run: Run) -> dict[str, Draw]:
 def error(run: Run, into: Axes | None = None) -> Figure:
     """Draw the error of rows 1..t over t, with the baselines.
 
-    The first 0.5 % of the rows are not drawn, or ten rows of a short stream: the mean of a few
-    errors would determine the scale of the axis.
+    The first 0.5 % of the rows are not drawn, or about the first ten rows of a short stream. Errors
+    over so few rows vary much and would determine the limits of the axis.
     """
     curves, kind = run.curves, measure(run.result)
     figure, axes = _single(into=into)
@@ -149,7 +149,7 @@ def error(run: Run, into: Axes | None = None) -> Figure:
 
 
 def regret(run: Run, into: Axes | None = None) -> Figure | None:
-    """Draw the cumulative loss above that of each computed comparator."""
+    """Draw the regret over the rows: the cumulative loss above that of each comparator."""
     curves, stated = run.curves, run.result["regret"]
     names = [name for name in stated if f"regret_{name}" in curves]
     if not names:
@@ -205,7 +205,10 @@ def over_time(run: Run) -> Figure | None:
 
 
 def _draw_map(figure: Figure, axes: Axes, run: Run) -> None:
-    """Draw weights over time: kernels by family and bandwidth, or the largest of other experts."""
+    """Draw a heat map of weights over time.
+
+    Kernels are sorted by family and bandwidth. Of other experts only the largest have a line.
+    """
     curves = run.curves
     weights = curves["weights_over_time"]
     if has_kernels(run):
@@ -219,7 +222,10 @@ def _draw_map(figure: Figure, axes: Axes, run: Run) -> None:
 
 
 def _name_largest(axes: Axes, shares: Array, names: Sequence[str]) -> Array:
-    """Return the lines of a map of shares (G, N): the largest ones, and the sum of the others."""
+    """Return the lines (lines, G) of a heat map for shares (G, N) of N experts, and name them.
+
+    The experts with the largest shares have a line each, and the others share one.
+    """
     order = np.argsort(np.nansum(shares, axis=0), kind="stable")
     rest, shown = order[:-MOST_NAMES], order[-MOST_NAMES:]
     values, labels = shares[:, shown].T, [names[i] for i in shown]
@@ -231,7 +237,10 @@ def _name_largest(axes: Axes, shares: Array, names: Sequence[str]) -> Array:
 
 
 def _draw_shares(figure: Figure, axes: Axes, t: Array, values: Array, n: int, what: str) -> None:
-    """Draw a heat map of the shares (N, G) of n experts after the rounds t (G,). NaN is white."""
+    """Draw a heat map of shares ``values`` (lines, G) after the rounds t (G,). NaN is white.
+
+    ``n`` is the number of experts, and ``what`` the label of the colours.
+    """
     N = len(values)
     top = max(float(np.nanmax(values)), 2.0 / n)
     least = min(max(float(np.nanmin(values)), 0.01 / N), 0.5 / N)
@@ -246,7 +255,7 @@ def _draw_shares(figure: Figure, axes: Axes, t: Array, values: Array, n: int, wh
 
 
 def _kernel_order(curves: Mapping[str, Array]) -> Array:
-    """Return the order of the kernels by family (the first family last) and bandwidth."""
+    """Return indices that sort the kernels by family, in reverse order, and by bandwidth."""
     family = curves["kernel_family"].tolist()
     names = list(dict.fromkeys(family))
     places = np.array([-names.index(name) for name in family])
@@ -254,7 +263,11 @@ def _kernel_order(curves: Mapping[str, Array]) -> Array:
 
 
 def _kernel_ticks(family: Array) -> list[int]:
-    """Return the first and middle kernel of each large family, and the last kernel."""
+    """Return the indices of the kernels that get a tick.
+
+    They are the first kernel of each family, the middle kernel of a large family, and the last
+    kernel.
+    """
     ticks: list[int] = []
     starts = [0, *(np.flatnonzero(family[1:] != family[:-1]) + 1).tolist(), len(family)]
     for start, end in itertools.pairwise(starts):
@@ -285,8 +298,9 @@ def _name_families(axes: Axes, family: Array, bandwidth: Array) -> None:
 def predictions(run: Run, into: Axes | None = None) -> Figure | None:
     """Draw predictions and targets of the last rows, with intervals, over rows or dates.
 
-    The intervals are those of ``interval``, or of 90 % by the learner's standard deviation. Rows in
-    random order are points: a line through them would show a course that does not exist.
+    The intervals are those of ``interval=``. Without this setting they are 90 % intervals from the
+    learner's standard deviation. Rows in random order are drawn as points, because a line would
+    suggest an order in time.
     """
     if "recent_t" not in run.curves:
         return None
@@ -327,10 +341,9 @@ def predictions(run: Run, into: Axes | None = None) -> Figure | None:
 
 
 def coverage(run: Run, into: Axes | None = None) -> Figure | None:
-    """Draw the share of targets inside their intervals by window; means over the seeds.
+    """Draw the coverage of intervals in windows of the stream, as means over the seeds.
 
-    The band shows two standard errors on both sides of the requested coverage, for independent
-    rows.
+    The band shows the requested coverage plus and minus two standard errors for independent rows.
     """
     windows = run.result.get("interval", {}).get("windows")
     if not windows:
@@ -405,8 +418,8 @@ def weights(run: Run) -> Figure | None:
     names = list(dict.fromkeys(family.tolist()))
     figure = Figure(figsize=(max(style.WIDTH, 3.0 * len(names)), 3.8))
     grid = figure.subplots(1, len(names), sharey=True, squeeze=False)[0]
-    floor = 1e-3 / len(mean)  # below it the order of kernels does not matter
-    # On a linear axis a weight far above the rest hides it.
+    floor = 1e-3 / len(mean)  # smaller weights are drawn as this one
+    # A weight far above the others needs a logarithmic axis.
     concentrated = mean.max() > 20 * max(float(np.median(mean)), 1e-300)
     for axes, name in zip(grid, names, strict=True):
         members = np.flatnonzero(family == name)
@@ -433,10 +446,10 @@ def weights(run: Run) -> Figure | None:
 
 
 def graph(run: Run, into: Axes | None = None) -> Figure | None:
-    """Draw which kernels each node of the feedback graph evaluates after the last row, first seed.
+    """Draw the feedback graph of the first seed after the last row.
 
-    Kernels are in the order of their families and bandwidths. A node of OMKL-SFG and its variants
-    is a kernel; nodes of OMKL-GF are selective nodes.
+    A square marks a kernel that a node evaluates. Kernels are sorted by family and bandwidth. The
+    nodes of OMKL-SFG and its variants are kernels. The nodes of OMKL-GF are selective nodes.
     """
     if "graph" not in run.curves:
         return None
@@ -469,7 +482,7 @@ def graph(run: Run, into: Axes | None = None) -> Figure | None:
 
 
 def clients(run: Run, into: Axes | None = None) -> Figure | None:
-    """Draw every client's regret (11) after the last round, in increasing order."""
+    """Draw the regret (11) of every client after the last round, in increasing order."""
     if "client_regret" not in run.curves:
         return None
     figure, axes = _single(3.6, into=into)
@@ -479,11 +492,11 @@ def clients(run: Run, into: Axes | None = None) -> Figure | None:
     return figure
 
 
-# --- what they share ------------------------------------------------------------------------------
+# --- Parts of several figures ---------------------------------------------------------------------
 
 
 def _single(height: float = 4.2, into: Axes | None = None) -> tuple[Figure, Axes]:
-    """Return a figure with one panel; with ``into`` these Axes and their figure."""
+    """Return a new figure with one panel and its Axes, or ``into`` and its figure."""
     if into is not None:
         figure = into.get_figure(root=True)
         assert figure is not None
@@ -493,7 +506,7 @@ def _single(height: float = 4.2, into: Axes | None = None) -> tuple[Figure, Axes
 
 
 def _legend(figure: Figure, axes: Axes, into: Axes | None) -> None:
-    """Draw the legend below the panel, or inside the panel of a figure that the caller made."""
+    """Draw the legend below the panel of a new figure, or inside the panel ``into``."""
     if into is None:
         style.figure_legend(figure, [axes])
     else:
@@ -501,7 +514,7 @@ def _legend(figure: Figure, axes: Axes, into: Axes | None) -> None:
 
 
 def _name_rows(axes: Axes, run: Run, ylabel: str = "") -> None:
-    """Draw the axis of rows, and the changes of the stream."""
+    """Label the axis of rows, and mark the known changes of the stream."""
     style.row_axis(axes, run.curves)
     style.mark_changes(axes, run.curves["change_rounds"], run.curves["t"])
     if ylabel:

@@ -1,7 +1,7 @@
-"""Data frame of runs, with a row per run. All tables are made from it.
+"""Collect runs in a data frame with one row per run, from which all tables are made.
 
-The columns are ``algorithm`` and ``dataset``, then the settings that vary, then ``status`` and
-metrics in full precision. The columns in ``HIDDEN`` hold further data for the tables.
+The columns are ``algorithm`` and ``dataset``, then the settings that vary, then ``status`` and the
+metrics in full precision. The columns in ``HIDDEN`` contain further data for the tables.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ BASELINE = "baseline"
 def frame_of(runs: Sequence[Run], extra: Sequence[str] = ()) -> pd.DataFrame:
     """Return the frame of the runs, with the settings that vary and the settings ``extra``.
 
-    ``mse`` and ``error_rate`` are in units of 1, and their deviations over seeds are absent for one
-    seed. ``best`` marks the star among the runs on one stream (``stats.compare``), and ``p_star``
-    is its p-value. ``regret`` is against the first comparator that was computed.
+    ``error_rate`` is a share, not per cent. The deviations over seeds are missing for one seed.
+    ``best`` is True for runs with a star among the runs on one stream (``stats.compare``), and
+    ``p_star`` is the p-value. ``regret`` is against the first comparator that was computed.
     """
     rows = []
     for run, varying in zip(runs, naming.varying(runs, of_all=True), strict=True):
@@ -79,10 +79,10 @@ def _numbers(run: Run) -> dict[str, Any]:
         "measure": kind,
         "code": result.get("code"),
         "started": result["started"],
-        # The scaling of a regression decides the unit of its errors and the rows that count.
+        # The scaling of a regression decides the unit of its errors and the scored rows.
         "scaling": scaling_of(result) if kind is MSE else None,
         "scores": scores,
-        # Whether another seed may give another score: by what is drawn, or by the order of rows.
+        # Whether the score depends on the seed, by random numbers or by the order of rows.
         "draws": (kind is ERROR_RATE and shuffled) or not result.get("deterministic"),
     }
 
@@ -93,7 +93,7 @@ def settings_in(frame: pd.DataFrame) -> list[str]:
 
 
 def with_baselines(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the complete runs of a frame. The baselines of a data set follow its runs."""
+    """Return the complete runs of a frame, and the baselines of each data set after its runs."""
     complete = frame[frame["status"] == "complete"]
     parts = ("dataset", "stream", "federation", "clients")
     of_stream = [name for name in settings_in(frame) if name.partition(".")[0] in parts]
@@ -142,7 +142,7 @@ def in_order(frame: pd.DataFrame, sort: str = "") -> pd.DataFrame:
 
 
 def _place(value: Any) -> tuple[int, float, str]:
-    """Return a key that sorts numbers by their size, before texts, before missing values."""
+    """Return a key that sorts numbers by size, then texts, then missing values."""
     if absent(value):
         return 2, 0.0, ""
     return (0, value, "") if isinstance(value, int | float) else (1, 0.0, naming.value_text(value))
@@ -152,11 +152,12 @@ def _place(value: Any) -> tuple[int, float, str]:
 
 
 def matching(runs: Sequence[Run], wanted: Mapping[str, Sequence[str]]) -> list[Run]:
-    """Return the runs whose value of each key is one of the wanted values.
+    """Return the runs that have, for each key of ``wanted``, one of its values.
 
-    Numbers are compared as numbers. A wanted text may contain the wildcard ``*``. The runs of a
-    user's file, such as ``my-5c82``, also match ``dataset=my``. Raises ValueError if no run has a
-    key, or if no run matches.
+    A key is a setting, a parameter, or an entry such as ``status``. Numbers are compared as
+    numbers. A value may contain the wildcard ``*``. The data set of a user's file has a name such
+    as ``my-5c82``, which also matches ``dataset=my``. Raises ValueError if no run has a key, or if
+    no run matches.
     """
     names = ("algorithm", "dataset", "status", "key")
     facts = [naming.settings_of(r) | {name: r.result[name] for name in names} for r in runs]

@@ -1,4 +1,4 @@
-"""Printed names of runs, settings and numbers in tables and figures."""
+"""Format runs, settings and numbers for tables and figures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from omkl.utils.conf import NEUTRAL, PROSE, flattened
 
 
 def readable(value: float, like: float | None = None) -> str:
-    """Format a number with about four digits, or with the decimals of ``like``."""
+    """Format a number with about four digits, or with as many decimals as ``like`` would have."""
     size = abs(value if like is None else like)
     if not 1e-4 <= size < 1e7:
         return f"{value:.4g}"
@@ -30,12 +30,12 @@ def markdown_text(text: str) -> str:
 
 
 def scored_rows(result: Mapping[str, Any]) -> str:
-    """Return, as text, the rows that count in the error."""
+    """Return the text that names the scored rows, such as "all rows but the first"."""
     over = str(result.get("mse_over", "all rounds"))
     return over.replace("rounds", "rows")
 
 
-# With other inputs the same labels are predicted, and scores can be compared.
+# Runs that differ only in these settings predict the same targets, so their errors are comparable.
 OF_INPUTS = ("dataset.inputs", "dataset.client_column", "stream.lags")
 
 
@@ -66,12 +66,12 @@ def value_text(value: Any) -> str:
 
 
 def varying(runs: Sequence[Run], of_all: bool = False) -> list[dict[str, Any]]:
-    """Return, for each run, its settings that vary, in the order of ``runs``.
+    """Return, for each run, its settings that vary among the runs.
 
     A parameter varies if two runs of one algorithm differ in it. A setting of the stream varies if
     two runs on one data set differ in it. Any other setting varies if two runs of one algorithm on
-    one data set differ in it. With ``of_all`` each run gets every setting that varies among any
-    runs.
+    one data set differ in it. If ``of_all`` is True, a setting that varies among some runs is
+    returned for all runs.
     """
     import pandas as pd  # imported here: it takes 0.3 s, and one run does not need it
 
@@ -90,7 +90,7 @@ def varying(runs: Sequence[Run], of_all: bool = False) -> list[dict[str, Any]]:
 
 
 def _group(run: Run, name: str) -> str:
-    """Return the name of the group of runs within which a setting may vary."""
+    """Return the name of the group of runs that are compared to decide if a setting varies."""
     algorithm, dataset = run.result["algorithm"], run.result["dataset"]
     if name in run.result["params"]:
         return str(algorithm)
@@ -100,13 +100,14 @@ def _group(run: Run, name: str) -> str:
 def is_of_stream(setting: str) -> bool:
     """Return whether a setting changes the stream of a data set.
 
-    The scaling is excluded, because its default depends on the learner. Tables state it in a note.
+    The scaling is excluded, because its default is different in a federation. Tables state it in a
+    note.
     """
     return setting.startswith(("dataset.", "stream.")) and setting != "stream.scaling"
 
 
 def of_stream(settings: Mapping[str, Any]) -> dict[str, str]:
-    """Return the settings, as text, that change the rows or targets of a data set."""
+    """Return the settings that change the rows or targets of a data set, with values as text."""
     return {
         name: value_text(value)
         for name, value in settings.items()
@@ -115,9 +116,9 @@ def of_stream(settings: Mapping[str, Any]) -> dict[str, str]:
 
 
 def streams(runs: Sequence[Run]) -> list[str]:
-    """Return for each run the name of its data set, and the settings that distinguish its stream.
+    """Return the name of each run's stream: its data set, and settings that change its rows.
 
-    Only runs of one stream can be drawn in one panel.
+    Only runs on one stream can be drawn in one panel.
     """
     return [
         ", ".join([run.result["dataset"], *map("=".join, of_stream(settings).items())])
@@ -126,7 +127,7 @@ def streams(runs: Sequence[Run]) -> list[str]:
 
 
 class Entry(NamedTuple):
-    """Run in a legend: its learner and the settings that vary."""
+    """Legend entry of a run: its algorithm, and its settings that vary."""
 
     learner: str
     settings: str
@@ -136,7 +137,7 @@ class Entry(NamedTuple):
 
 
 def legend(runs: Sequence[Run]) -> list[Entry]:
-    """Return an entry per run. Add the run's key if entries of one stream would be equal."""
+    """Return one entry per run. Equal entries on one stream also contain the key of the run."""
     pairs = [
         {k: v for k, v in settings.items() if k not in of_stream(settings)}
         for settings in varying(runs)
@@ -157,7 +158,7 @@ def pairs_text(settings: Mapping[str, Any]) -> str:
 
 
 def settings_of(run: Run) -> dict[str, Any]:
-    """Return, by name, the parameters and settings that can change a number."""
+    """Return the parameters and settings of a run that can change its numbers, by name."""
     beside = ("algorithm", "kernels", *KEPT, *NEUTRAL)
     config = {k: v for k, v in run.config.items() if k not in beside}
     apart = {f"dataset.{key}" for key in ("name", "path", *PROSE)}
@@ -169,7 +170,7 @@ def settings_of(run: Run) -> dict[str, Any]:
 
 
 def command(run: Run) -> str:
-    """Return the command line that computes this run again, from its folder."""
+    """Return the command line that repeats a run with the settings in its folder."""
     return shlex.join(["omkl-run", "--from", run.folder.as_posix()])
 
 
@@ -177,9 +178,10 @@ def command(run: Run) -> str:
 
 
 def has_kernels(run: Run) -> bool:
-    """Return whether the experts are kernels: of known families, or of the run's dictionary.
+    """Return whether the experts of a run are kernels.
 
-    A family of the dictionary may be defined outside the package, and be unknown here.
+    An expert is a kernel if its family is registered here, or is named in the dictionary of the
+    run. A family that is defined outside the package is not registered here.
     """
     kernels = run.config.get("kernels")
     parts = kernels.get("parts") if isinstance(kernels, dict) else None
@@ -189,7 +191,7 @@ def has_kernels(run: Run) -> bool:
 
 
 def expert_names(run: Run) -> list[str]:
-    """Return the names of experts other than kernels, with lengths where names repeat."""
+    """Return the names of experts that are not kernels, with lengths if names repeat."""
     names = run.curves["kernel_family"].tolist()
     lengths = run.curves["kernel_bandwidth"].tolist()
     return [

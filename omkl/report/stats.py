@@ -1,25 +1,29 @@
-"""Statistics of runs for reports: stars, baselines and windows.
+"""Compute statistics of runs for reports: stars, baselines and windows.
 
 In a table a star marks the best learner, and every learner that a paired test does not distinguish
 from it.
 
-Learners with the same seeds have the same random features and row orders, so they are compared seed
-by seed. The test is a two-sided t test of the log-ratios of their scores to those of the learner
-with the lowest mean, over the seeds that both have. p-values are adjusted by Holm for the number of
-tested learners. If a score of the table is 0 or less, differences replace ratios.
+Learners are compared seed by seed, because for one seed they have the same random features and the
+same order of rows. The best learner has the lowest mean score. For each other learner and each
+common seed, the logarithm of its score divided by the score of the best learner is computed. A
+two-sided t test checks whether the mean of these log-ratios differs from 0. The p-values are
+adjusted by Holm's method for the number of tests. If a score of the table is 0 or less, differences
+replace log-ratios.
 
-Why ratios: a learner may be worse than the best on each of 20 seeds and fail on a few of them.
-These few make the standard error of differences as large as their mean, so differences hide it.
-Why not Wilcoxon's test: it cannot reject with few seeds. Its smallest p-value is 2/2^5 with five
-seeds, and 25 * 2/2^10 with ten seeds and 26 learners.
+Log-ratios are better than differences if a learner is worse on each of 20 seeds and fails on a few
+of them. The failures make the standard error of the differences as large as their mean, so the test
+would not reject. Wilcoxon's test cannot reject with few seeds: its smallest p-value is 2/2^5 with
+five seeds, and 25 * 2/2^10 with ten seeds and 26 learners.
 
 The star has three limits:
 
-1. The learner that is truly best keeps its star in at least 95 of 100 tables (97 in simulations).
-   A shared star does not show that learners are equal: few seeds distinguish few learners.
-2. Among many equal learners, the unluckiest one loses its star in more than 5 of 100 tables (25 of
-   100 with 30 learners), because the same numbers choose the best one.
-3. Seeds vary the random draws, not the rows. The star says nothing about other data.
+1. The learner that is truly best has a star in at least 95 of 100 tables (97 in simulations). A
+   shared star does not show that learners are equal, because with few seeds the test rarely
+   rejects.
+2. If many learners are equally good, the one with the worst scores loses its star in more than 5 of
+   100 tables (25 of 100 with 30 learners). The cause is that the same scores also choose the best
+   learner.
+3. Seeds vary the random numbers, but not the rows. The star says nothing about other data.
 """
 
 from __future__ import annotations
@@ -39,19 +43,19 @@ from omkl.utils.wording import few
 Array = np.ndarray
 
 LEVEL = 0.05
-ROUNDING = 1e-12  # relative rounding error of a score, from the order of sums
+ROUNDING = 1e-12  # relative rounding error of a score, which depends on the order of additions
 
 
 class Comparison(NamedTuple):
     """Comparison of K learners with the best of them."""
 
-    starred: Array  # (K,) the lowest mean, and learners that do not differ from it
-    p: Array  # (K,) adjusted by Holm; NaN for the best, and without a test
-    untested: Array  # (K,) not tested: fewer than two seeds in common with the best
+    starred: Array  # (K,) bool: lowest mean, or not significantly different from it
+    p: Array  # (K,) p-values adjusted by Holm; NaN for the best, and without a test
+    untested: Array  # (K,) bool: not tested, with fewer than two seeds in common with the best
 
 
 def holm(p: ArrayLike) -> Array:
-    """Adjust p-values (K,) by Holm's step-down method. NaN, for no test, stays NaN."""
+    """Adjust p-values (K,) by Holm's step-down method. NaN means no test, and stays NaN."""
     p = np.asarray(p, dtype=np.float64)
     adjusted = np.full(p.shape, np.nan)
     tested = np.flatnonzero(~np.isnan(p))
@@ -66,14 +70,14 @@ def same_as_best(scores: ArrayLike) -> Comparison:
 
     The mean of a learner is over all its seeds. A test uses the seeds that two learners have in
     common. If several learners have the best mean up to rounding, each other learner is compared
-    with the one from which it is hardest to distinguish. A learner with fewer than two seeds in
-    common with the best has no star and is ``untested``.
+    with all of them, and the largest p-value counts. A learner with fewer than two seeds in common
+    with the best has no star and is ``untested``.
 
     Parameters
     ----------
     scores
-        Scores (R, K) of K learners on R seeds; lower is better. NaN: the learner has no such seed.
-        A learner that draws nothing has the same score on every seed.
+        Scores (R, K) of K learners on R seeds; lower is better. NaN if a learner was not run with a
+        seed. A learner without random numbers has the same score for every seed.
 
     Raises
     ------
@@ -104,9 +108,9 @@ def same_as_best(scores: ArrayLike) -> Comparison:
 
 
 def _paired_t(differences: Array, resolution: Array) -> tuple[float, float] | None:
-    """Return the two-sided p-value of differences and their mean; None for fewer than two pairs.
+    """Return the two-sided p-value and the mean of differences (R,), or None for fewer than two.
 
-    Differences below the ``resolution`` count as 0.
+    NaN is ignored. Differences that do not exceed ``resolution`` (R,) count as 0.
     """
     from scipy.special import stdtr  # takes 0.2 s, and a table of single runs does not need it
 
@@ -125,8 +129,8 @@ def _paired_t(differences: Array, resolution: Array) -> tuple[float, float] | No
 def compare(rows: Sequence[dict[str, Any]]) -> None:
     """Set ``best``, ``p_star`` and ``untested`` of the rows of one data set and one measure.
 
-    Each row must have ``scores``, its scores by seed, and ``draws``, which is False for a learner
-    whose score is the same for every seed. A row with overflowed errors gets no star.
+    Each row must have ``scores``, its scores by seed, and ``draws``, which is False if the score is
+    the same for every seed. A row with a score that is not finite gets no star.
     """
     for row in rows:
         row |= {"best": False, "p_star": None, "untested": False}
@@ -149,10 +153,10 @@ def compare(rows: Sequence[dict[str, Any]]) -> None:
 
 
 def meaning(rows: Sequence[Mapping[str, Any]], measure: str) -> str:
-    """Return sentences that explain the star of a table and list the runs that were not compared.
+    """Return a text that explains the star of a table and lists the runs that were not compared.
 
-    Each row must have ``name``, its algorithm and data set, ``described``, the same with its
-    settings, and the columns that ``compare`` and ``frame_of`` write.
+    Each row must have the columns of ``frame_of``. It must also have ``name``, which is its
+    algorithm and data set, and ``described``, which is the name with settings.
     """
     text = f"lowest {measure} of the data set"
     seeds = sorted({len(row["scores"]) for row in rows if not row.get("untested")})
@@ -183,7 +187,7 @@ def meaning(rows: Sequence[Mapping[str, Any]], measure: str) -> str:
     return "; ".join(parts)
 
 
-# --- errors and baselines
+# --- Errors and baselines -------------------------------------------------------------------------
 
 
 def loss_text(kind: Measure, mean: float, std: float | None) -> str:
@@ -192,9 +196,9 @@ def loss_text(kind: Measure, mean: float, std: float | None) -> str:
     Parameters
     ----------
     kind
-        MSE, printed unscaled, or an error rate, printed in per cent.
+        MSE, or an error rate, which is printed in per cent.
     mean, std
-        Mean and deviation; None: no deviation.
+        Mean and deviation. A deviation of None is not printed.
     """
     if kind is MSE:
         return readable(mean) + ("" if std is None else f" ± {readable(std, mean)}")
@@ -212,7 +216,7 @@ NAMES = {
 
 
 def computed(result: Mapping[str, Any]) -> dict[str, dict[str, float]]:
-    """Return the entries of the baselines that were computed, by name."""
+    """Return the entries of the computed baselines in result.json, by name."""
     entries = result.get("baselines", {})
     return {name: entry for name, entry in entries.items() if "skipped" not in entry}
 
@@ -220,7 +224,8 @@ def computed(result: Mapping[str, Any]) -> dict[str, dict[str, float]]:
 def baseline_curves(runs: Sequence[Run]) -> Iterator[tuple[str, Array, Array]]:
     """Yield the name, the rows (P,) and the errors (P,) of the baselines of runs on one stream.
 
-    A baseline has a curve for each of its inputs or units, and equal curves are yielded once.
+    Runs with different inputs or scalings have different curves of a baseline. Equal curves are
+    yielded once.
     """
     for name, text in NAMES.items():
         shown: list[Array] = []
@@ -234,15 +239,14 @@ def baseline_curves(runs: Sequence[Run]) -> Iterator[tuple[str, Array, Array]]:
 
 
 def accuracy_text(entry: Mapping[str, Any]) -> str:
-    """Return root mean squared and mean absolute error in units of the target."""
+    """Return RMSE and MAE in the unit of the target, as text."""
     return f"RMSE {readable(number_of(entry['rmse']))}, MAE {readable(number_of(entry['mae']))}"
 
 
 def compared_by(result: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the key of the error in the entries of baselines, and its key in the result of a run.
+    """Return the keys of the error by which baselines are compared with the learner.
 
-    Baselines are compared by the error in the first line of a table. For a federation this is the
-    MSE.
+    The first key is for entries of baselines, and the second for the result of a run.
     """
     if measure(result) is ERROR_RATE:
         return "error_rate", "error_rate_mean"
@@ -250,7 +254,7 @@ def compared_by(result: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def worse_than(result: Mapping[str, Any]) -> str:
-    """Return the names of baselines with smaller errors than the learner, or ""."""
+    """Return the names of the baselines with smaller errors than the learner, as text, or ""."""
     key, own = compared_by(result)
     names = [
         f"the {NAMES[name]}"
@@ -260,15 +264,19 @@ def worse_than(result: Mapping[str, Any]) -> str:
     return " and ".join([*([", ".join(names[:-1])] if names[1:] else []), *names[-1:]])
 
 
-# --- windows
+# --- Windows --------------------------------------------------------------------------------------
 
 
 N_WINDOWS = 60
-LEAST_ROUNDS = 20  # least rounds of a window
+LEAST_ROUNDS = 20  # smallest number of rounds of a window
 
 
 class Windowed(NamedTuple):
-    """Error of consecutive windows: ends (W + 1,) and means (R, W)."""
+    """Errors of W consecutive windows of rounds.
+
+    edges   (W + 1,) round 0, and the last round of each window
+    loss    (R, W) mean error in each window, for R seeds
+    """
 
     edges: np.ndarray
     loss: np.ndarray
@@ -277,8 +285,8 @@ class Windowed(NamedTuple):
 def windowed(run: Run) -> Windowed:
     """Return the error of consecutive windows of rounds, in the unit of the run.
 
-    It is computed from the sums in the curves, so windows end at recorded rounds. A window has at
-    least ``LEAST_ROUNDS`` rounds. The error of a window without a scored round is NaN.
+    The errors are computed from the curves, so each window ends at a recorded round. A window has
+    at least ``LEAST_ROUNDS`` rounds. The error of a window without a scored round is NaN.
     """
     curves, key = run.curves, measure(run.result).key
     t = curves["t"]
@@ -290,5 +298,5 @@ def windowed(run: Run) -> Windowed:
     number = np.diff(counted[:, ends], prepend=0.0)
     total = np.diff(sums[:, ends], prepend=0.0)
     loss = np.divide(total, number, out=np.full(total.shape, np.nan), where=number > 0)
-    # Differences of large sums: rounding may make a loss of 0 negative.
+    # The errors are differences of large sums, so rounding may make an error of 0 negative.
     return Windowed(np.concatenate([[0], t[ends]]), np.maximum(loss, 0.0))

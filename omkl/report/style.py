@@ -1,10 +1,10 @@
-"""Appearance of figures: colours, axes, lines with bands, panels and their legend.
+"""Define the appearance of figures: colours, axes, lines with bands, panels and their legend.
 
-matplotlib is imported by the functions that draw, so that tables do not need it. Figures use its
-object interface only: no window system, no global list of figures.
+The functions that draw import matplotlib, so that tables do not need it. Figures are created
+without pyplot, so they need no window system and are not stored in a global list.
 
-Shapes: R seeds, P recorded rounds. A band shows the sample standard deviation over the seeds; one
-seed has no band.
+Shapes: R seeds, P recorded rounds. A band shows the sample standard deviation over the seeds. A
+single seed has no band.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 
-# Okabe and Ito's colours without yellow, which vanishes on white paper. The three
-# cycles have coprime lengths: the first 280 looks are all different.
+# Okabe and Ito's colours without yellow, which is invisible on white paper. The numbers of colours,
+# lines and markers are coprime, so the first 280 combinations are all different.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9")
 LINES: tuple[Any, ...] = (
     "solid",
@@ -43,7 +43,7 @@ LINES: tuple[Any, ...] = (
     (0, (7, 1.6, 1.2, 1.6)),
     (0, (4, 1.2, 1, 1.2, 1, 1.2)),
 )
-# Line styles of settings that share a colour: as many as curves in one panel.
+# Line styles for settings, which share the colour of their algorithm.
 DASHES: tuple[Any, ...] = (*LINES, (0, (9, 1.5, 1.2, 1.5, 1.2, 1.5)), (0, (2.8, 2.8)))
 MARKERS = "osD^vPX*"
 GREY = "#666666"
@@ -81,7 +81,7 @@ def applied() -> Iterator[None]:
 
 
 def look(index: int) -> dict[str, Any]:
-    """Return colour, line style and marker number ``index`` of the cycle."""
+    """Return the look number ``index`` of the cycle: colour, line style and marker."""
     return {
         "color": COLOURS[index % len(COLOURS)],
         "linestyle": LINES[index % len(LINES)],
@@ -90,11 +90,11 @@ def look(index: int) -> dict[str, Any]:
 
 
 def looks_of(legend: Sequence[Entry]) -> dict[Entry, dict[str, Any]]:
-    """Return the look of every entry of the legend, distinct even without colour.
+    """Return the look of every entry of the legend. Looks differ even without colour.
 
-    Each algorithm has a colour and a marker. Dashes distinguish settings if settings vary,
-    otherwise algorithms. If there are more algorithms than colours, each entry has a different
-    combination of colour, dash and marker.
+    If settings vary, each algorithm has a colour and a marker, and each setting a line style. If
+    they do not vary, or if there are more algorithms than colours, each entry has the next look of
+    the cycle.
     """
     entries = list(dict.fromkeys(legend))
     learners = list(dict.fromkeys(entry.learner for entry in entries))
@@ -199,11 +199,12 @@ def band_line(
     t, mean, std
         Abscissae, means and deviations (n,); std None: no band. A single point has error bars.
     index
-        Number of the look in the cycle, and of the first marker.
+        Number of the look in the cycle. It also shifts the markers, so that those of several lines
+        do not overlap.
     label
         Text of the legend.
     floor
-        Least value that is drawn, for a logarithmic axis.
+        Smaller values are drawn at this value, for a logarithmic axis.
     opacity
         Opacity of the band.
     looks
@@ -221,7 +222,7 @@ def band_line(
 
 
 def sorted_clients(axes: Axes, run: Run, index: int = 0) -> None:
-    """Draw each client's regret after the last round, the smallest first, with its deviation.
+    """Draw the regret of each client after the last round in increasing order, with a band.
 
     Parameters
     ----------
@@ -243,7 +244,7 @@ def sorted_clients(axes: Axes, run: Run, index: int = 0) -> None:
 def baseline_lines(
     axes: Axes, runs: Sequence[Run], choose: Callable[[Array], Array]
 ) -> list[tuple[float, float]]:
-    """Draw thin grey lines of the baselines of runs, and return limits that show each line.
+    """Draw thin grey lines of the baselines of runs, and return the limits of each line.
 
     Parameters
     ----------
@@ -252,7 +253,7 @@ def baseline_lines(
     runs
         Runs on one stream.
     choose
-        Returns the indices of the rounds to draw.
+        Function of the recorded rounds that returns the indices of the rounds to draw.
     """
     limits = []
     for text, t, errors in stats.baseline_curves(runs):
@@ -267,16 +268,16 @@ def baseline_lines(
 
 
 def row_axis(axes: Axes, curves: Mapping[str, Array], from_first: bool = False) -> None:
-    """Make the x axis one of rows, with round dates where their times increase.
+    """Label the x axis with numbers of rows, or with dates if the dates of the rows increase.
 
     Parameters
     ----------
     axes
-        Axes whose x are rows.
+        Axes whose x values are numbers of rows.
     curves
-        ``t``, the recorded rows, and ``time`` at them in days since 1970 if the file has dates.
+        ``t``, the recorded rows, and ``time``, their dates in days since 1970, if there are dates.
     from_first
-        Whether the axis begins at the first of ``t``, and not at 0.
+        Whether the axis begins at the first recorded row. If False, it begins at 0.
     """
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, num2date
     from matplotlib.ticker import MaxNLocator
@@ -302,7 +303,7 @@ def row_axis(axes: Axes, curves: Mapping[str, Array], from_first: bool = False) 
 
 
 def mark_changes(axes: Axes, rounds: Array, t: Array) -> None:
-    """Draw vertical lines at known changes of the stream; the first line has the label.
+    """Draw vertical lines at the known changes of a stream, with one entry in the legend.
 
     Parameters
     ----------
@@ -319,31 +320,32 @@ def mark_changes(axes: Axes, rounds: Array, t: Array) -> None:
     if any(line.get_label() == CHANGES for line in axes.get_lines()):
         return
     dashed: dict[str, Any] = {"color": CHANGE_COLOUR, "linestyle": (0, (4, 2)), "linewidth": 1.3}
-    dashed["path_effects"] = [
-        withStroke(linewidth=2.6, foreground="white")
-    ]  # visible on a dark map
+    dashed["path_effects"] = [withStroke(linewidth=2.6, foreground="white")]  # for a dark map
     for change in rounds[(rounds > t[0]) & (rounds <= t[-1])]:
         axes.axvline(change, label=label, zorder=3, **dashed)
         label = None
 
 
 def mean_std(values: Array) -> tuple[Array, Array | None]:
-    """Return mean and sample standard deviation over the first axis (seeds); None for one seed."""
+    """Return mean and sample standard deviation over the seeds, which are the first axis.
+
+    The deviation of a single seed is None.
+    """
     values = np.asarray(values, dtype=np.float64)
     return values.mean(axis=0), values.std(axis=0, ddof=1) if len(values) > 1 else None
 
 
 def drawn_rounds(t: Array, skip: float = 0.0, limit: int = N_DRAWN) -> Array:
-    """Return the indices of the recorded rounds to draw, denser in early rounds.
+    """Return the indices of the recorded rounds to draw. Early rounds are denser.
 
     Parameters
     ----------
     t
         Recorded rounds (P,).
     skip
-        Share of the first rounds that is omitted.
+        Share of the rounds that is omitted at the beginning.
     limit
-        Most indices.
+        Largest number of indices.
     """
     first = int(np.searchsorted(t, skip * t[-1]))
     if len(t) - first <= limit:
@@ -354,7 +356,7 @@ def drawn_rounds(t: Array, skip: float = 0.0, limit: int = N_DRAWN) -> Array:
 
 
 def positive_limits(mean: Array, std: Array | None) -> tuple[float, float]:
-    """Return the limits of a logarithmic axis that show the mean and most of its band."""
+    """Return limits of a logarithmic axis that show a mean curve and most of its band."""
     positive = mean[mean > 0]
     if positive.size == 0:
         return 1e-17, 1e-15
@@ -365,13 +367,13 @@ def positive_limits(mean: Array, std: Array | None) -> tuple[float, float]:
 
 
 def panel_grid(n_panels: int) -> tuple[int, int]:
-    """Return the numbers of rows and columns of panels; four panels make a square."""
+    """Return the numbers of rows and of columns for a grid of panels. Four panels make a square."""
     columns = 2 if n_panels == 4 else min(N_COLUMNS, n_panels)
     return math.ceil(n_panels / columns), columns
 
 
 class Panel(NamedTuple):
-    """One of several panels, with flags for the leftmost and the lowest panels."""
+    """One of several panels, with flags that mark panels at the left and at the bottom."""
 
     axes: Axes
     name: str
@@ -380,7 +382,7 @@ class Panel(NamedTuple):
 
 
 def panels(names: Sequence[str], row_height: float) -> tuple[Figure, list[Panel]]:
-    """Return a figure with a panel per name, ``row_height`` inches each."""
+    """Return a figure with one panel per name. Panels are ``row_height`` inches high."""
     from matplotlib.figure import Figure
 
     rows, columns = panel_grid(len(names))

@@ -1,7 +1,7 @@
-"""Figures of several runs: running errors, and a metric over a setting or another metric.
+"""Draw figures of several runs: running errors, and a metric over a setting or another metric.
 
-Colours distinguish algorithms, and dashes their settings. The panels of a figure are a mapping from
-a panel's title to a function that draws into Axes.
+Colours distinguish algorithms, and line styles distinguish settings. ``Panels`` map the title of a
+panel to a function that draws the panel into Axes.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ def all_figures(
 ) -> list[Path]:
     """Save the figures of a finished sweep, and return their paths.
 
-    The figures are the running errors, and the final error against the algorithm, against each
-    setting with three or more numbers, and against the share of requested targets if some are not
-    requested.
+    One figure shows the running errors. Other figures show the final error over the algorithm, over
+    each setting that has three or more numbers as values, and over the share of requested targets
+    if a run did not request all targets.
 
     Parameters
     ----------
@@ -167,15 +167,15 @@ def _draw_running(
     axes.set_ylabel(f"{_kinds([measure(run.result) for run in runs])} of rows 1..t")
 
 
-# --- a number against another ---------------------------------------------------------------------
+# --- A metric over a setting or another metric ----------------------------------------------------
 
 
 def against(frame: pd.DataFrame, x: str, y: str = "") -> Panels:
     """Return panels of the metric ``y`` of the runs over ``x``, a setting or another metric.
 
     Each data set has a panel. A line joins the runs of an algorithm that agree in all settings
-    except ``x``. If ``x`` is a metric, a line joins the runs that agree in all settings that are
-    not numbers. If the values of ``x`` are texts, each value has a line of the panel.
+    except ``x``. If ``x`` is a metric, the runs must only agree in the settings that are not
+    numbers. If the values of ``x`` are texts, the panel has one horizontal line per value.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Tables of several runs: on a terminal, as CSV, Markdown, LaTeX, and on an HTML page."""
+"""Make tables of several runs: on a terminal, as CSV, Markdown, LaTeX, and on an HTML page."""
 
 from __future__ import annotations
 
@@ -26,14 +26,17 @@ from omkl.utils import registry
 from omkl.utils.disk import write_atomically
 from omkl.utils.wording import few
 
-MOST_WITH_FIGURES = 30  # runs of a page; each has about half a megabyte of figures
+MOST_WITH_FIGURES = 30  # a page of more runs has no figures, which take 0.5 MB per run
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 
 def columns_of(frame: pd.DataFrame) -> list[Column]:
-    """Return the columns of complete runs and baselines: the error, names, settings, numbers."""
+    """Return the columns of a table: error, algorithm, data set, settings and further metrics.
+
+    The rows of ``frame`` are complete runs and baselines.
+    """
     rows, settings = frame.to_dict("records"), settings_in(frame)
     names = [
         f"({row['algorithm']})" if row["status"] == BASELINE
@@ -81,12 +84,12 @@ def _regret_text(row: dict[str, Any]) -> str:
 
 
 def _brief(value: float, like: float) -> str:
-    """Format a sum over thousands of rows with at most two decimals."""
+    """Format a number with at most two decimals. ``like`` decides the decimals of large numbers."""
     return f"{value:.2f}" if abs(like) < 100 else readable(value, like)
 
 
 def notes_of(frame: pd.DataFrame) -> list[str]:
-    """Return notes that explain the star and name the comparators of the regret."""
+    """Return the notes below a table, which explain the star and the comparators of the regret."""
     rows = [
         row | {"name": _called(row), "described": described(row, settings_in(frame))}
         for row in frame.to_dict("records")
@@ -115,7 +118,7 @@ def described(row: dict[str, Any], settings: Iterable[str]) -> str:
 
 
 def failures_of(frame: pd.DataFrame) -> dict[str, list[str]]:
-    """Return the failed runs of a frame, as texts, by error."""
+    """Return the names of the failed runs of a frame, by error message."""
     found: dict[str, list[str]] = {}
     for row in frame[frame["status"] == "failed"].to_dict("records"):
         found.setdefault(row["error"], []).append(described(row, settings_in(frame)))
@@ -126,7 +129,7 @@ def failures_of(frame: pd.DataFrame) -> dict[str, list[str]]:
 
 
 def print_frame(frame: pd.DataFrame, console: Console, sort: str = "") -> None:
-    """Print complete runs with baselines and notes, then the failures.
+    """Print a table of complete runs and baselines with notes, and then the failed runs.
 
     Parameters
     ----------
@@ -143,7 +146,7 @@ def print_frame(frame: pd.DataFrame, console: Console, sort: str = "") -> None:
     shown = shown_of(frame, sort)
     if len(shown):
         columns, notes = columns_of(shown), [f"* {notes_of(shown)[0]}", *notes_of(shown)[1:]]
-        for column in list(columns):  # a value that all rows share moves to a note
+        for column in list(columns):  # if all rows have the same value, a note states it
             values = {text for text in column.texts if text}
             if column.title in ("data set", "seeds") and len(values) == 1:
                 columns.remove(column)
@@ -196,8 +199,7 @@ def shown_of(frame: pd.DataFrame, sort: str = "") -> pd.DataFrame:
 
 
 def csv(frame: pd.DataFrame, sort: str = "") -> str:
-    """Return a CSV line for every run, baseline and failure, with unrounded numbers."""
-
+    """Return CSV text with a line per run, baseline and failed run. Numbers are not rounded."""
     failed = frame[frame["status"] == "failed"]
     frame = pd.concat([shown_of(frame, sort), failed]).drop(columns=HIDDEN)
     frame = frame.drop(columns=[name for name in NUMBERS if frame[name].isna().all()])
@@ -211,7 +213,7 @@ def csv(frame: pd.DataFrame, sort: str = "") -> str:
 
 
 def _safe(cell: Any) -> Any:
-    """Escape a text that a spreadsheet would interpret as a formula."""
+    """Escape a text that a spreadsheet would read as a formula."""
     if not (isinstance(cell, str) and cell.startswith(("=", "+", "-", "@"))):
         return cell
     try:
@@ -255,7 +257,7 @@ def latex(frame: pd.DataFrame, sort: str = "") -> str:
 
 
 def write(frame: pd.DataFrame, folder: Path) -> list[Path]:
-    """Write table.csv (every run, unrounded numbers) and table.md (for reading)."""
+    """Write table.csv, with numbers that are not rounded, and table.md. Return their paths."""
     paths = [folder / "table.csv", folder / "table.md"]
     write_atomically(paths[0], csv(frame))
     write_atomically(paths[1], markdown(frame))
@@ -271,11 +273,11 @@ def write_page(runs: Sequence[Run], path: Path, figures: Iterable[Path] = ()) ->
     Parameters
     ----------
     runs
-        Runs, failures included.
+        Runs, including failed runs.
     path
-        HTML file.
+        Path of the HTML file.
     figures
-        PNG files, drawn below the table.
+        PNG files to show below the table.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, page(runs, figures))
@@ -326,5 +328,5 @@ def page(runs: Sequence[Run], figures: Iterable[Path] = ()) -> str:
 
 
 def _images(paths: Iterable[Path]) -> list[tuple[str, str]]:
-    """Return names of PNG files, and their content in base 64."""
+    """Return the name and the content in base 64 of each PNG file."""
     return [(path.stem, base64.b64encode(path.read_bytes()).decode()) for path in paths]

@@ -1,4 +1,4 @@
-"""Tables on a terminal and in Markdown."""
+"""Print tables on a terminal, and format them as Markdown."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ from omkl.utils.wording import plain
 if TYPE_CHECKING:
     from rich.console import Console
 
-LEAST_NAME = 24  # characters of a name that is wrapped
+LEAST_NAME = 24  # width, in characters, of a wrapped column of names
 
 
 class Column(NamedTuple):
     """Column of a table.
 
-    Columns with ``is_name`` are left-aligned and may be wrapped on a terminal. If the terminal is
-    too narrow, columns with a ``worth`` are dropped, the lowest worth first.
+    heading   heading, with line breaks
+    texts     cells
+    is_name   whether the column is left-aligned and may be wrapped on a terminal
+    worth     importance of the column. If the terminal is too narrow, columns are left out, the
+              lowest number first. A column with None is always shown
     """
 
     heading: str
@@ -41,7 +44,7 @@ def fits(columns: Sequence[Column], console: Console, limit: int | None = LEAST_
     console
         Output, for its width.
     limit
-        Characters after which a name is wrapped; None: names are not wrapped.
+        Number of characters after which a name is wrapped; None: names are not wrapped.
     """
     unlimited = console.options.update(width=10_000)
     table = _rich_table(columns, limit)
@@ -54,7 +57,7 @@ def print_columns(
     bold: Sequence[bool] = (),
     ends: Collection[int] = (),
 ) -> list[str]:
-    """Print a table, and return the headings of the columns that were dropped.
+    """Print a table, and return the headings of the columns that were left out.
 
     Parameters
     ----------
@@ -63,9 +66,9 @@ def print_columns(
     console
         Output.
     bold
-        Whether each row is bold.
+        Whether each row is bold; () for no bold row.
     ends
-        Rows after which a group ends.
+        Indices of rows after which a line is drawn.
     """
     columns, left_out = list(columns), []
     limit = None if fits(columns, console, None) else LEAST_NAME
@@ -97,13 +100,13 @@ def _rich_table(
         )  # fmt: skip
     for number, texts in enumerate(zip(*(c.texts for c in columns), strict=True)):
         style = "bold" if number < len(bold) and bold[number] else ""
-        cells = (Text(plain(text)) for text in texts)  # not markup: the texts may be the user's
+        cells = (Text(plain(text)) for text in texts)  # Text: brackets are not read as markup
         table.add_row(*cells, style=style, end_section=number in ends)
     return table
 
 
 def print_plain(table: Any, console: Console) -> None:
-    """Print a table without trailing spaces, so that copied text has none."""
+    """Print a table without trailing spaces, for users who copy it."""
     with console.capture() as captured:
         console.print(table)
     for line in captured.get().splitlines():
@@ -111,7 +114,7 @@ def print_plain(table: Any, console: Console) -> None:
 
 
 def absent(value: Any) -> bool:
-    """Return whether a cell of a frame has no value."""
+    """Return whether a cell of a frame is None or NaN."""
     return value is None or value != value
 
 

@@ -1,11 +1,12 @@
-"""MLflow view of the run folders.
+"""Log runs to MLflow.
 
-The run folders are the primary record (``omkl.runs.run_folder``), and the view is made from them.
-It is in ``mlflow.db`` and ``mlartifacts/`` of the outputs folder, or on the server that
-``MLFLOW_TRACKING_URI`` names. Each data set is one MLflow experiment, which compares learners on
-its rows. An MLflow run has the settings, numbers, curves and figures of one run folder, and its tag
-``folder`` names it. Predictions and models are only in the run folder. A file lock lets one process
-write at a time, because MLflow cannot create its tables in two processes at once.
+The run folders are the primary record (``omkl.runs.run_folder``). The MLflow view is a copy, which
+can be rebuilt from them. It is in ``mlflow.db`` and ``mlartifacts/`` of the outputs folder, or on
+the server ``MLFLOW_TRACKING_URI``. Each data set is one MLflow experiment, which compares
+algorithms on this data set. An MLflow run has the settings, numbers, curves and figures of one run
+folder, and the tag ``folder`` is the path of this folder. Predictions and models are only in the
+run folder. A file lock allows one process to write at a time, because two processes cannot create
+MLflow's tables at once.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ NUMBERS = ("rmse", "mae", "r2", "log_loss", "brier_score", "labels", "al_efficie
 
 
 class TrackingError(RuntimeError):
-    """Error: the MLflow view could not be read or written. Run folders are not affected."""
+    """Raised if the MLflow view cannot be read or written. Run folders are not affected."""
 
 
 def installed() -> bool:
@@ -62,16 +63,17 @@ def installed() -> bool:
 
 
 def log(runs: Sequence[Run], outputs: Path, sweep: Path | None = None) -> list[str]:
-    """Log the runs that the view does not have, and return the ids of all their MLflow runs.
+    """Log the runs that are not yet in the MLflow view, and return the MLflow ids of all runs.
 
     Parameters
     ----------
     runs
         Complete or failed runs.
     outputs
-        Folder of the view.
+        Outputs folder, which contains the view.
     sweep
-        Folder of their sweep, which becomes a parent run per data set; None for single runs.
+        Folder of the sweep to which the runs belong. Each data set of the sweep gets a parent run.
+        None for single runs.
 
     Raises
     ------
@@ -83,11 +85,11 @@ def log(runs: Sequence[Run], outputs: Path, sweep: Path | None = None) -> list[s
 
 
 def rebuild(outputs: Path) -> int:
-    """Delete the view of an outputs folder, log all runs and sweeps again, and count the runs.
+    """Delete the MLflow view of an outputs folder, log all runs and sweeps, and count the runs.
 
-    This repairs a damaged database, and that of an outputs folder that was moved, because MLflow
-    stores absolute paths. A server of the user's is not emptied. Raises TrackingError if there are
-    no runs, or MLflow fails.
+    This repairs a damaged database. It is also needed after the outputs folder was moved, because
+    MLflow stores absolute paths. On a server of the user's nothing is deleted. Raises TrackingError
+    if there are no runs, or MLflow fails.
     """
     runs = list(run_folder.find(outputs))
     if not runs:
@@ -100,9 +102,10 @@ def rebuild(outputs: Path) -> int:
 
 
 def ui(outputs: Path, port: int = 5000) -> None:
-    """Become the server of MLflow's user interface on 127.0.0.1. A missing view is made first.
+    """Replace this process by MLflow's user interface on 127.0.0.1.
 
-    Raises TrackingError if the view cannot be used or the port is in use.
+    A missing view is created first. Raises TrackingError if the view cannot be used or the port is
+    in use.
     """
     if "MLFLOW_TRACKING_URI" in os.environ:
         raise TrackingError(f"the runs are at {uri(outputs)} (MLFLOW_TRACKING_URI): look there")
@@ -129,9 +132,9 @@ def ui(outputs: Path, port: int = 5000) -> None:
 def _serve(backend: str, port: int) -> None:
     """Replace this process by the server, so that signals reach the server.
 
-    The server has one worker and no job queue: it is ready in 6 s with 0.5 GB instead of 20 s with
-    3 GB. Python does not search the current folder for modules, because the folder may be a
-    stranger's.
+    The server has one worker and no job queue. It starts in 6 s and takes 0.5 GB of memory, instead
+    of 20 s and 3 GB. Python does not import modules from the current folder, which may contain
+    files of other people.
     """
     os.environ |= {"PYTHONSAFEPATH": "1", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
                    "MLFLOW_DISABLE_TELEMETRY": "true"}  # fmt: skip
@@ -140,7 +143,7 @@ def _serve(backend: str, port: int) -> None:
     os.execv(sys.executable, [sys.executable, "-m", "mlflow", "ui", *options, "--workers", "1"])
 
 
-# --- where the view is ----------------------------------------------------------------------------
+# --- Location of the view -------------------------------------------------------------------------
 
 
 def database(outputs: Path) -> Path:
@@ -167,9 +170,9 @@ def _place(folder: Path, outputs: Path) -> str:
 
 @contextlib.contextmanager
 def _client(outputs: Path, anew: bool = False) -> Iterator[MlflowClient]:
-    """Yield a client of the view, with exclusive write access.
+    """Yield an MLflow client of the view, with exclusive write access.
 
-    With ``anew`` the database of the outputs folder is deleted first. Any error of a library
+    If ``anew`` is True, the database of the outputs folder is deleted first. Any error of a library
     becomes a TrackingError.
     """
     if not installed():
@@ -198,10 +201,10 @@ def _client(outputs: Path, anew: bool = False) -> Iterator[MlflowClient]:
 
 
 def _create(path: Path) -> None:
-    """Create an empty database with a temporary name and rename it to ``path``.
+    """Create an empty database with a temporary name, and rename it to ``path``.
 
-    MLflow refuses an incomplete database. The temporary name is new each time, because MLflow
-    creates the tables of an address only once per process.
+    If this is interrupted, no incomplete database remains, which MLflow would refuse. The temporary
+    name is new each time, because MLflow creates the tables of an address only once per process.
     """
     temporary = disk.temporary_name(path)
     client = _silent_client(f"sqlite:///{temporary}")
@@ -211,7 +214,7 @@ def _create(path: Path) -> None:
 
 
 def _silent_client(address: str) -> MlflowClient:
-    """Return a client without telemetry and pooled connections.
+    """Return an MLflow client without telemetry and without pooled connections.
 
     A pooled connection would still read a database that ``rebuild`` has deleted.
     """
@@ -228,14 +231,14 @@ def _silent_client(address: str) -> MlflowClient:
 
 
 def _experiment(client: MlflowClient, name: str, outputs: Path) -> str:
-    """Return the id of the experiment of a data set. Create a missing experiment."""
-    name = name.replace("/", "_")  # a slash is a path on MLflow's pages
+    """Return the id of the experiment of a data set, and create it if it is missing."""
+    name = name.replace("/", "_")  # MLflow's pages read a slash as a path
     found = client.get_experiment_by_name(name)
     if "MLFLOW_TRACKING_URI" in os.environ:
         return str(found.experiment_id if found else client.create_experiment(name))
     location = (outputs.resolve() / "mlartifacts" / name).as_uri()
     if found is None:
-        # The kind opens the pages for models; the default is those for language models.
+        # The kind selects MLflow's pages for models. The default is its pages for language models.
         tags = {"mlflow.experimentKind": "custom_model_development"}
         return str(client.create_experiment(name, artifact_location=location, tags=tags))
     if found.artifact_location != location:
@@ -272,9 +275,10 @@ def _log(
 def _logged(
     client: MlflowClient, experiment: str, runs: Sequence[Run], outputs: Path
 ) -> dict[str, str]:
-    """Return the MLflow ids of logged runs by run folder. Delete incomplete MLflow runs.
+    """Return the MLflow ids of runs that are logged already, by run folder.
 
-    A single run is searched by its folder. For several runs the whole experiment is read.
+    Incomplete MLflow runs are deleted. A single run is searched by its folder. For several runs the
+    whole experiment is read.
     """
     query = f"tags.folder = '{_place(runs[0].folder, outputs)}'" if len(runs) == 1 else ""
     found, page = {}, None
@@ -283,7 +287,7 @@ def _logged(
         for run in entries:
             if run.info.status in ("FINISHED", "FAILED"):
                 found[run.data.tags.get("folder", "")] = str(run.info.run_id)
-            elif "folder" in run.data.tags:  # logging it was interrupted
+            elif "folder" in run.data.tags:  # incomplete, because logging was interrupted
                 client.delete_run(run.info.run_id)
         page = entries.token or ""
     return found
@@ -313,7 +317,7 @@ def _log_run(client: MlflowClient, experiment: str, run: Run, name: str, place: 
 
 
 def _log_sweep(client: MlflowClient, experiment: str, ids: Mapping[Run, str], sweep: Path) -> None:
-    """Log a parent run with the files of a sweep for its runs in one experiment."""
+    """Log a parent run of the runs ``ids`` in one experiment, with the files of the sweep."""
     for earlier in client.search_runs([experiment], f"tags.sweep = '{sweep.name}'"):
         client.delete_run(earlier.info.run_id)
     tags = {"sweep": sweep.name}
@@ -345,7 +349,7 @@ def _tags(run: Run) -> dict[str, str]:
 
 
 def _numbers(result: Mapping[str, Any]) -> Iterator[tuple[str, int, float]]:
-    """Yield the finite summary numbers: name, step 0 and value."""
+    """Yield name, step 0 and value of each number of a result that is finite."""
     key = measure(result).key
     chosen = {k: result[k] for k in (f"{key}_mean", f"{key}_std", *NUMBERS) if k in result}
     for name, value in flattened(chosen):
@@ -354,9 +358,9 @@ def _numbers(result: Mapping[str, Any]) -> Iterator[tuple[str, int, float]]:
 
 
 def _curves(run: Run) -> Iterator[tuple[str, int, float]]:
-    """Yield curves, means over the seeds: name, round and value of each point.
+    """Yield name, round and value of each point of the curves, which are means over the seeds.
 
-    They are the error up to a round, the error of windows, and the regret against each comparator.
+    The curves are the running error, the error of windows, and the regret against each comparator.
     """
     if not run.complete:
         return
@@ -374,7 +378,7 @@ def _curves(run: Run) -> Iterator[tuple[str, int, float]]:
 
 
 def _times(result: Mapping[str, Any]) -> tuple[int, int]:
-    """Return the start and end of a run, in ms since 1970."""
+    """Return the start and the end of a run, in milliseconds since 1970."""
     start = round(1000 * datetime.fromisoformat(result["started"]).timestamp())
     return start, start + round(1000 * float(result.get("seconds", 0.0)))
 
