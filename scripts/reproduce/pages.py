@@ -244,14 +244,14 @@ def table_parts(table: Table, cells: pd.DataFrame, judged: bool = True) -> list[
 
 
 def count_text(cells: pd.DataFrame) -> str:
-    """Return "as written: 12 reproduced, 3 close; rebuilt: ..."."""
+    """Return "as written: reproduced 12, close 3; rebuilt: ..."."""
     judged = cells[cells["judged"]]
     if judged.empty:
         return f"{len(cells)} run times, without a verdict"
     parts = []
     for shown in (*VARIANTS.values(), CITED):
         verdicts = judged[judged["shown"] == shown]["verdict"].value_counts()
-        named = [f"{verdicts[name]} {name}" for name in (*MEANINGS, "absent") if name in verdicts]
+        named = [f"{name} {verdicts[name]}" for name in (*MEANINGS, "absent") if name in verdicts]
         parts += [f"{shown}: {', '.join(named)}"] if named else []
     return "; ".join(parts)
 
@@ -289,23 +289,24 @@ def _overview(
     return _joined([
         f"# {TITLE}",
         f"The papers publish {judged['identity'].nunique()} different numbers, without run "
-        f"times. {in_several} of them are in two tables and counted once. Each was recomputed in "
-        "one or several of five ways:",
+        f"times. {in_several} of them are in two tables: this page counts them once, the page of "
+        "a paper in each table. omkl computes each number in one or several of five ways:",
         "\n".join([
-            f"- as written, with the settings that the paper states: {written}",
-            f"- with the authors' code, where it is public: {released}",
-            f"- rebuilt from related public code: {rebuilt}",
-            f"- with settings found by a search for the published numbers: {searched}. They are "
-            "never a default",
-            f"- as cited, of learners that a paper describes by a citation alone: "
-            f"{_share(total.loc[CITED])}",
+            f"- as written: with the settings that the paper states ({written})",
+            f"- authors' code: with the rules of the authors' public code ({released})",
+            f"- rebuilt: with the rules of related public code ({rebuilt})",
+            "- found by search: with settings that a search chose because they give the published "
+            f"numbers ({searched}). These settings are never a default",
+            "- as cited: learners that a paper only cites, with the rules of the cited paper "
+            f"({_share(total.loc[CITED])})",
         ]),
         markdown(headings, body, left=7),
-        f"The answer is yes if at least {100 * MANY:.0f} % of a paper's numbers are reproduced or "
-        f"consistent with the settings that it states, and no if at most {100 * FEW:.0f} % are.",
+        "A paper reproduces if, as written, at least "
+        f"{100 * MANY:.0f} % of its numbers are reproduced or consistent, and does not if at most "
+        f"{100 * FEW:.0f} % are.",
         "## Verdicts", VERDICTS,
-        "A claim holds if it holds on every data set at hand with the settings that the paper "
-        "states. `make table TABLE=jmlr_table1` recomputes a table.",
+        "A claim holds if, as written, it holds on every data set at hand.",
+        "`make table TABLE=jmlr_table1` recomputes a table.",
         "## Pages", "\n".join(links),
         *(["## Made with", "\n".join(_facts(complete))] if complete else []),
     ])  # fmt: skip
@@ -324,7 +325,9 @@ def answer(table: pd.DataFrame) -> str:
 def verdict_text(cells: pd.DataFrame) -> str:
     """Return the answer for a paper, and the number of results with each verdict."""
     found = answer(counts(cells))
-    return f"{found.capitalize()}. {count_text(cells).capitalize()}."
+    return (
+        f"{found.capitalize()}. Numbers by [verdict](README.md#verdicts): {count_text(cells)}."
+    )
 
 
 def _compared(verdicts: pd.Series) -> int:
@@ -332,13 +335,13 @@ def _compared(verdicts: pd.Series) -> int:
 
 
 def _share(verdicts: pd.Series) -> str:
-    """Return "44 reproduced, 3 consistent of 92; 4 cannot be compared"."""
+    """Return "44 of 92 reproduced, 3 consistent; 4 cannot be compared"."""
     n, total = _compared(verdicts), int(verdicts.sum())
     if not n:
         return f"none of {total} run" if total else "none"
-    named = [f"{verdicts[v]} {v}" for v in ("reproduced", "consistent") if verdicts[v]]
+    consistent = f", {verdicts['consistent']} consistent" if verdicts["consistent"] else ""
     rest = f"; {total - n} cannot be compared" if n < total else ""
-    return f"{', '.join(named) or '0 reproduced'} of {n}{rest}"
+    return f"{verdicts['reproduced']} of {n} reproduced{consistent}{rest}"
 
 
 def _facts(runs: Sequence[Run]) -> list[str]:
@@ -374,14 +377,14 @@ def _paper_page(
     return _joined([
         f"# {paper['title']}", "## Does it reproduce?", verdict_text(cells),
         "" if answer(counts(cells)) == NOT_RUN else paper["verdict"], claims_table(paper, cells),
-        "In brackets: the smallest and the largest difference between the first learner and the "
-        "best of the others ([verdicts](README.md#verdicts)).",
-        *_pictures(drawn), "## Settings that the text does not state",
-        "Mean difference from the published numbers, over the cells that the setting changes.",
+        "A cell has the number of data sets on which the claim holds, and the range of the "
+        "differences between the first learner and the best of the others.",
+        *_pictures(drawn), "## Settings that differ from the text",
+        "Cells are mean differences from the published numbers that the setting affects.",
         _known_table(paper, cells), "## Numbers", LEGEND, *folded, "## Notes",
         "\n".join(f"- {note}" for note in notes), "## Settings of the runs",
         "\n".join(_settings(filled)),
-        f'`make table TABLE="{" ".join(filled.tables)}"` recomputes them.', "## More",
+        f'`make table TABLE="{" ".join(filled.tables)}"` recomputes these tables.', "## More",
          "\n".join(links).format(paper["file"]),
     ])  # fmt: skip
 

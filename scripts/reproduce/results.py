@@ -29,15 +29,15 @@ PRINTED_UNIT = 0.01  # of the last digit of every published number; it may be cu
 MEANINGS = {
     "reproduced": f"at most {REPRODUCED_PERCENT:g} % from the published number, whose last digit "
     "may be cut or rounded",
-    "consistent": f"farther, but at most {STANDARD_ERRORS:g} standard errors of the difference of "
-    f"both means, {STANDARD_ERRORS:g} sqrt(2) s / sqrt(R) for R seeds of standard deviation s. "
-    "Without a standard deviation the percentage alone counts",
+    "consistent": f"farther away, but at most {STANDARD_ERRORS:g} standard errors of the "
+    f"difference of both means: {STANDARD_ERRORS:g} sqrt(2) s / sqrt(R) for R seeds with standard "
+    "deviation s. Only for numbers with a standard deviation",
     "close": f"at most {CLOSE_PERCENT:g} % away",
     "differs": "farther away",
-    "scatters": f"within those {STANDARD_ERRORS:g} standard errors, which exceed "
-    f"{CLOSE_PERCENT:g} % of the published number: the seeds cannot tell. Never counted as "
+    "scatters": f"within {STANDARD_ERRORS:g} standard errors, but these exceed "
+    f"{CLOSE_PERCENT:g} % of the published number, so the seeds cannot decide. Not counted as "
     "reproduced",
-    NO_DATA: "the file is not there and cannot be fetched",
+    NO_DATA: "the file is absent and cannot be downloaded",
     "failed": "the run ended in an error",
 }
 

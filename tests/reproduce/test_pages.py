@@ -72,7 +72,7 @@ def test_pages_of_every_paper(tmp_path):
             assert (tmp_path / "page" / link).exists(), link
     readme = texts["README.md"]
     assert (
-        "264 different numbers, without run times. 64 of them are in two tables and counted once"
+        "264 different numbers, without run times. 64 of them are in two tables"
         in readme
     )
     assert 'make table TABLE="jmlr_table1 jmlr_table2' in texts["jmlr.md"]
