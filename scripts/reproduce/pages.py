@@ -325,9 +325,7 @@ def answer(table: pd.DataFrame) -> str:
 def verdict_text(cells: pd.DataFrame) -> str:
     """Return the answer for a paper, and the number of results with each verdict."""
     found = answer(counts(cells))
-    return (
-        f"{found.capitalize()}. Numbers by [verdict](README.md#verdicts): {count_text(cells)}."
-    )
+    return f"{found.capitalize()}. Numbers by [verdict](README.md#verdicts): {count_text(cells)}."
 
 
 def _compared(verdicts: pd.Series) -> int:
