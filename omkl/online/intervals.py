@@ -52,11 +52,7 @@ class AdaptiveIntervals:
 
     def __init__(self, settings: IntervalSettings, late: bool) -> None:
         self._settings, self._late = settings, int(late)
-        self.restart()
-
-    def restart(self) -> None:
-        """Forget all errors."""
-        self._conformal = Conformal(self._settings.level, rates_of(self._settings))
+        self._conformal = Conformal(settings.level, rates_of(settings))
         self._n_known = 0
 
     def follow(

@@ -10,6 +10,8 @@ found. Until then the predictions are those of the learner of raw targets.
 
 from __future__ import annotations
 
+import bisect
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -27,6 +29,8 @@ from omkl.online.rows import Block
 FRESH = 0  # slot of a series without rows; the only slot of a stream without series
 NO_SLOT = -1
 EARLY, MOST = SEARCHED // 3, 8 * SEARCHED  # known targets at the first and last search for seasons
+NEVER = int(MOST_COUNT)  # number of known targets before a search that does not take place
+REPLAYED = 24  # stored rows that new units learn with each row, about 5 ms
 SEARCHING = 0.0  # version of a prediction without units
 SLOTS = 3  # index of ``FirstRows.slots``
 # Inputs of a column of dates, by the ends of their names: periods of the cyclic ones, and the days.
@@ -34,7 +38,7 @@ CYCLES, DAYS = {"hour": 24.0, "weekday": 7.0, "day_of_year": 365.25}, "days_elap
 
 
 class FirstRows(NamedTuple):
-    """Rows that were learned before the search for seasons ended, each field a list of blocks.
+    """Rows that new units learn when seasons are found, each field a list of blocks.
 
     rows   (n, d) scaled rows
     raw    (n,) predictions by the learner of raw targets
@@ -109,8 +113,7 @@ class TargetSeries:
     n_slots
         Number of slots for series; 0 for a stream without series.
     intervals
-        Intervals around the mixture. If seasons are found, the intervals learn all rows so far
-        again. None: no intervals.
+        Intervals around the mixture. None: no intervals.
 
     Attributes
     ----------
@@ -138,11 +141,13 @@ class TargetSeries:
         # have the same waves, and the number of dates is too small to learn from them.
         self._dates = [k for k in cycles if k is not None and not n_slots]
         self._periods = np.array([cycles[k] for k in self._dates])
-        self._intervals = intervals
+        self._intervals, self._no_errors = intervals, copy.deepcopy(intervals)
         self.seasons = tuple(seasons or ())
         self.n_rows, self._n_known, self._n_allocated = 0, 0, 0
         # Number of targets at the next search, and number of rows when it became due; 0 before.
         self._next, self._due = EARLY, 0
+        # Units with new seasons. They replace the present ones after they learned the stored rows.
+        self._successor: TargetSeries | None = None
         self._first = FirstRows([], [], [], [], []) if seasons is None else None
         self.version, self._n_slots = SEARCHING, max(1, n_slots)
         self.learner: Learner | None = None
@@ -192,14 +197,16 @@ class TargetSeries:
             )
         self.state.numbers[slots] = fresh.numbers[0]
         self.state.ring[slots] = fresh.ring[0]
+        if self._successor:
+            self._successor.allocate(slots)
 
     # --- Blocks of rows ---------------------------------------------------------------------------
 
     def n_before_search(self, block: Block) -> int:
-        """Return how many rows of a block precede the next search for seasons.
+        """Return how many rows of a block precede the next search for seasons, or new units.
 
-        The search takes place between two groups of rows. The result is 0 if the search is due
-        already. The next group must then be learned with ``learn_row``, which searches.
+        Both take place between two groups of rows. The result is 0 if one of them is due already.
+        The next group must then be learned with ``learn_row``.
         """
         n = len(block.y)
         if self._first is None:
@@ -207,7 +214,7 @@ class TargetSeries:
         if self._due:
             return 0
         known = self._n_known + np.cumsum(np.isfinite(block.y))
-        row = int(np.searchsorted(known, self._next))
+        row = 0 if self._successor else int(np.searchsorted(known, self._next))
         return int(block.starts[block.starts > row][0]) if row < n else n
 
     def rounds(self, starts: np.ndarray) -> np.ndarray:
@@ -345,7 +352,7 @@ class TargetSeries:
             Whether this row was predicted last, and nothing was learned since.
         """
         if self._due and prediction.round >= self._due:
-            self._search()
+            self._change()
         raw = y_hat if prediction.units is None else float(prediction.units.candidates[0, RAW])
         if prediction.version != self.version:  # seasons were found after the prediction
             y_hat, _, prediction = self.predict_row(x, slot, raw, np.nan)
@@ -369,7 +376,7 @@ class TargetSeries:
     def _keep(
         self, X: np.ndarray, raw: np.ndarray, y: np.ndarray, slots: np.ndarray, rounds: np.ndarray
     ) -> None:
-        """Count learned rows. Store them as long as the search for seasons goes on.
+        """Count learned rows. Store them until no more seasons are searched.
 
         The arguments are the fields of ``FirstRows``, for a block.
         """
@@ -379,44 +386,85 @@ class TargetSeries:
         for parts, array in zip(self._first, (X[:, : self._d], raw, y, slots, rounds), strict=True):
             parts.append(array.copy())
         self._n_known += int(np.isfinite(y).sum())
-        if self._n_known >= self._next and not self._due:
+        is_due = self._replay(len(y)) if self._successor else self._n_known >= self._next
+        if is_due and not self._due:
             self._due = self.n_rows
 
+    def _change(self) -> None:
+        """Begin new units that are ready. Search for seasons if a search is due."""
+        self._due = 0
+        if made := self._successor:
+            self._replay(self.n_rows, n_left=0)
+            self.seasons, self.version, self._seasons = made.seasons, made.version, made._seasons
+            self.state, self.learner, self._successor = made.state, made.learner, None
+            if self._intervals and made._intervals:
+                self._intervals.restore(made._intervals.arrays())
+            if self._next == NEVER:
+                self._first = None
+        if self._first is not None and self._n_known >= self._next:
+            self._search()
+
     def _search(self) -> None:
-        """Search for seasons. If new ones are found, start anew and learn all rows so far again.
+        """Search for seasons. If new ones are found, prepare units with them.
 
         The search takes place after EARLY and after SEARCHED targets. If a stream of several series
         has no season by then, it is repeated each time the number of targets has doubled, up to
         MOST.
         """
         assert self._first is not None
-        X, raw, y, slots, rounds = self._first.joined(self._d)
-        has = slots != NO_SLOT
-        likely = self._likely(X[has], slots[has])
-        found = series.find_seasons(y[has], slots[has], likely)
+        first = self._first.joined(self._d)
+        has = first[SLOTS] != NO_SLOT
+        for parts, array in zip(self._first, first, strict=True):
+            parts[:] = [array[has]]
+        X, _, y, slots, _ = self._first.joined(self._d)
+        found = series.find_seasons(y, slots, self._likely(X, slots))
         seasons, n = tuple(sorted({*self.seasons, *found})), self._next
         goes_on = n < SEARCHED or (self._has_series and not seasons and n < MOST)
-        first, self._first = self._first if goes_on else None, None
-        self._due, self._next = 0, SEARCHED if n < SEARCHED else 2 * n
+        self._next = NEVER if not goes_on else SEARCHED if n < SEARCHED else 2 * n
         if seasons != self.seasons:
-            self.seasons = seasons
-            self._begin()
-            self._learn_again(X[has], raw[has], y[has], slots[has], rounds[has])
-        self._first = first
+            self._successor = self._with(seasons)
+        elif not goes_on:
+            self._first = None
 
-    def _learn_again(
-        self, X: np.ndarray, raw: np.ndarray, y: np.ndarray, slots: np.ndarray, rounds: np.ndarray
-    ) -> None:
-        """Learn all rows so far again, with the present seasons. See ``FirstRows``."""
-        starts = np.concatenate([[0], np.flatnonzero(np.diff(rounds)) + 1, [len(y)]])
-        block = Block(X, X, y, np.zeros(len(y), dtype=np.bool_), slots, starts)
-        n_rows, self.n_rows = self.n_rows, 0
+    def _with(self, seasons: tuple[int, ...]) -> TargetSeries:
+        """Return units with these seasons that have learned no row."""
+        made = copy.copy(self)
+        made.seasons, made.n_rows, made._first, made._successor = seasons, 0, None, None
+        made._intervals = copy.deepcopy(self._no_errors)
+        made._begin()
+        return made
+
+    def _replay(self, n_times: int, n_left: int = 1) -> bool:
+        """Let the successor learn groups of stored rows, ``n_times`` as many as with each new row.
+
+        Such a turn ends after REPLAYED rows, or a row in which trees grow, which takes up to 10 ms.
+        The last ``n_left`` groups are left, because the last one may be incomplete. Return whether
+        the other groups are learned.
+        """
+        made, stored = self._successor, self._first
+        assert made and made.learner and stored
+        first, trees = stored.joined(self._d), made.learner.state.model.trees
+        ends = [*(np.flatnonzero(np.diff(first[-1])) + 1).tolist(), len(first[-1])]
+        ends = ends[bisect.bisect_right(ends, made.n_rows) :]
+        for _ in range(n_times):
+            n, grew = made.n_rows + REPLAYED, 0
+            while len(ends) > n_left and made.n_rows < n and not grew:
+                grew = trees.begun[0]
+                made._learn_again(first, ends.pop(0))
+                grew |= trees.begun[0]
+        return len(ends) <= n_left
+
+    def _learn_again(self, first: Sequence[np.ndarray], stop: int) -> None:
+        """Learn the next group of stored rows, which ends before ``stop``."""
+        group = np.arange(self.n_rows, stop)
+        X, raw, y, slots, rounds = (array[group[first[SLOTS][group] != NO_SLOT]] for array in first)
+        far = np.zeros(len(y), dtype=np.bool_)
+        block = Block(X, X, y, far, slots, np.unique([0, len(y)]))
         found, units = self.learn(block, Trace(raw, np.isfinite(y), raw))
-        self.n_rows = n_rows
         if self._intervals and units is not None:
-            self._intervals.restart()
             found = found._replace(y_hat=units.of(found.y_hat))
-            self._intervals.follow(found, units.of(y), block.far, rounds)
+            self._intervals.follow(found, units.of(y), far, rounds)
+        self.n_rows = stop
 
     def _likely(self, X: np.ndarray, slots: np.ndarray) -> tuple[int, ...]:
         """Return the seasons that the dates of the rows X (n, d) suggest, by their spacing."""
@@ -434,6 +482,10 @@ class TargetSeries:
         if self.learner:
             found |= named("learner.", snapshot.snapshot(self.learner))
             found |= named("state.", snapshot.copies(self._state_of(slots)))
+        if self._successor:
+            found |= named("next.", self._successor.arrays(slots))
+            if self._successor._intervals:
+                found |= named("next.interval.", self._successor._intervals.arrays())
         if self._first is not None:
             place = np.full(max(self._n_slots, 1) + 1, NO_SLOT)  # by slot; the index NO_SLOT is -1
             place[slots] = np.arange(len(slots))
@@ -476,6 +528,13 @@ class TargetSeries:
             self._first = FirstRows(*([first[name]] for name in FirstRows._fields))
             self._require_rows(len(slots))
             self._first.slots[0] = np.append(slots, NO_SLOT)[self._first.slots[0]]
+        if following := below("next.", kept):
+            self._successor = self._with(())
+            self._successor.restore(following, slots)
+            if self._successor._intervals:
+                self._successor._intervals.restore(below("interval.", following))
+            if not first or self._successor.n_rows > len(first["y"]):
+                raise snapshot.Mismatch("its next units have learned more rows than it stores")
 
     def _require_rows(self, n_series: int) -> None:
         """Raise Mismatch unless the stored first rows fit the settings."""

@@ -51,6 +51,7 @@ MOST_ROWS = 2**15
 LEAST_ROWS = 2**10
 MOST_NUMBERS = 2**21  # rows times columns of a window
 ROWS_OF_ROUND = 2**16  # rows times steps of a refit in a round; at least one step
+ROWS_OF_STEP = 500  # the part of a step that does not depend on the rows takes as long as so many
 BETTER = 1.0 + 1e-12  # rounding decides no tie: the first of two equal cuts is taken
 NEVER = 1e300  # an edge here sends every row to the left
 FACTOR, MODULUS = 48271, 2**31 - 1  # of S. K. Park and K. W. Miller's generator
@@ -761,7 +762,7 @@ def _n_due(model, scratch):
         scratch.n_steps[0] = 0
         scratch.draw[0] = (model.fits[0] + 1) * FACTOR % MODULUS
         scratch.forest.gains[:] = 0.0
-    more = max(1, ROWS_OF_ROUND // _n_rows(model))
+    more = max(1, ROWS_OF_ROUND // (_n_rows(model) + ROWS_OF_STEP))
     model.n_steps[0] = min(_most_steps(model), model.n_steps[0] + more)
     return model.n_steps[0]
 
