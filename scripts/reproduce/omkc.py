@@ -71,6 +71,7 @@ def bounds_table(table: Table, runs: Runs) -> str:
             line = lines.setdefault((learner, found.of, f"{found.name}{note}"), {})
             line[column] = f"{readable(found.measured)} / {readable(found.bound)}"
     headings = ["", "", "bound", *(f"{name} ({n:,} rows)" for name, n in rows.items())]
-    body = [[*head, *(line.get(name, "") for name in rows)] for head, line in lines.items()]
+    body = [[*key, *(line.get(name, "") for name in rows)] for key, line in lines.items()]
     rule = ["---"] * 3 + ["--:"] * len(rows)
-    return "\n".join(f"| {' | '.join(line)} |" for line in (headings, rule, *body))
+    head, *lines = (f"| {' | '.join(line)} |" for line in (headings, *body))
+    return "\n".join([head, f"|{'|'.join(rule)}|", *lines])

@@ -39,7 +39,7 @@ LEGEND = (
     "**Bold**: reproduced or consistent; *italic*: close; ?: scatters; –: no data; plain: differs "
     "or unpublished ([verdicts](README.md#verdicts))."
 )
-VERDICTS = "| verdict | our number |\n| --- | --- |\n" + "\n".join(
+VERDICTS = "| verdict | our number |\n|---|---|\n" + "\n".join(
     f"| {name} | {markdown_text(meaning)} |" for name, meaning in MEANINGS.items()
 )
 
@@ -119,7 +119,8 @@ def markdown(headings: Sequence[str], body: Iterable[Sequence[Any]], left: int =
         Number of first columns that are flush left.
     """
     rule = ["---" if column < left else "--:" for column in range(len(headings))]
-    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in (headings, rule, *body))
+    head, *lines = (f"| {' | '.join(map(str, line))} |" for line in (headings, *body))
+    return "\n".join([head, f"|{'|'.join(rule)}|", *lines])
 
 
 def _pictures(drawn: Sequence[Drawn]) -> list[str]:
@@ -349,8 +350,7 @@ def _facts(runs: Sequence[Run]) -> list[str]:
     facts = {
         "command": "make reproduce-tables",
         "page": f"written at {provenance.commit() or 'no commit'}",
-        "runs": f"{len(runs)}, {sum(r['seconds'] for r in results):.0f} s of streaming in all",
-        "commits": "; ".join(f"{name}: {n} runs" for name, n in commits.items()),
+        "runs": "; ".join(f"{n} at {name}" for name, n in commits.items()),
         "computed": f"{min(r['started'] for r in results)} to {max(r['started'] for r in results)}",
     }
     for key in ("machine", "versions"):
