@@ -370,9 +370,9 @@ def jmlr(filled: Filled, folder: Path) -> list[Drawn]:
             regret_bounds_figure(aided),
             folder,
             "regret_and_theory",
-            "The same regret on logarithmic axes, with the rate of the theorem and the slope "
-            "fitted to the second half of the rounds. The grey line is T, the largest regret that "
-            "losses in [0, 1] allow.",
+            "The regret of figure 6 on logarithmic axes, with the rate of the theorem and the "
+            "slope fitted to the second half of the rounds. The grey line is T, the largest regret "
+            "that losses in [0, 1] allow.",
         )
         return drawn + _save(
             regret_bounds_figure(first, with_value=True), folder, "regret_and_bounds",
@@ -437,6 +437,9 @@ def tradeoff(runs: Sequence[Run]) -> Figure:
     positive = table["eta_c"][table["eta_c"] > 0]
     for axes in panels[:2]:
         axes.set_xscale("symlog", linthresh=float(positive.min()))
+        # Smaller powers of ten would be drawn over the 0.
+        powers = np.arange(np.ceil(np.log10(positive.min())), np.log10(positive.max()))
+        axes.set_xticks([0, *10**powers])
     names = table["line"].unique()
     _legend(figure, [Line2D([], [], label=n, **style.look(i)) for i, n in enumerate(names)])
     return figure
@@ -466,9 +469,9 @@ def federated(filled: Filled, folder: Path) -> list[Drawn]:
             beside_theorem_1(pof),
             folder,
             "federated_theorem_1",
-            "The same with the bound of theorem 1, which holds for every client if no loss of a "
-            "kernel exceeds 1. The bars at the end show the smallest and the largest regret over "
-            "clients and seeds.",
+            "The regret of figure 1 with the bound of theorem 1, which holds for every client if "
+            "no loss of a kernel exceeds 1. The bars at the end show the smallest and the largest "
+            "regret over clients and seeds.",
         )
         drawn += _save(
             sweep_figures.chosen_figure(varied, "xi", "regret"),

@@ -37,7 +37,8 @@ MARKS = {
 }
 LEGEND = (
     "**Bold**: reproduced or consistent; *italic*: close; ?: scatters; –: no data; plain: differs "
-    "or unpublished ([verdicts](README.md#verdicts))."
+    "or unpublished. Data sets that are not at hand are only in the [CSV]({0}_cells.csv). "
+    "[Notes and settings]({0}_cells.md#notes)."
 )
 VERDICTS = "| verdict | our number |\n|---|---|\n" + "\n".join(
     f"| {name} | {markdown_text(meaning)} |" for name, meaning in MEANINGS.items()
@@ -268,12 +269,12 @@ def _overview(
     in_several = (judged.groupby("identity")["table"].nunique() > 1).sum()
     written, released, rebuilt, searched = (_share(total.loc[shown]) for shown in VARIANTS.values())
     body = []
-    for paper, of_paper in every.values():
+    for file, (paper, of_paper) in every.items():
         table = counts(of_paper)
         shares = (_share(table.loc[shown]) for shown in VARIANTS.values())
         found = answer(table)
         why = "" if found == NOT_RUN else markdown_text(paper["why_not"])
-        body.append([paper["name"], found, *shares, why])
+        body.append([f"[{paper['name']}]({file}.md)", found, *shares, why])
     headings = [
         "paper",
         "does it reproduce?",
@@ -282,8 +283,7 @@ def _overview(
     ]
     errata = folder.parent / "errata.md"
     complete = [run for run in runs if run.complete]
-    links = [f"- [{p['name']}: {p['title']}]({file}.md)" for file, (p, _) in every.items()]
-    links += ["- [OMKC: bounds and corollaries evaluated; the paper has no experiments](omkc.md)"]
+    links = ["- [OMKC: bounds and corollaries evaluated; the paper has no experiments](omkc.md)"]
     if (folder / "logistic.md").exists():
         links += ["- [JMLR: its learners as classifiers, with the logistic loss](logistic.md)"]
     links += ["- [Mistakes in the papers](../errata.md)"] if errata.exists() else []
@@ -308,7 +308,7 @@ def _overview(
         "## Verdicts", VERDICTS,
         "A claim holds if, as written, it holds on every data set at hand.",
         "`make table TABLE=jmlr_table1` recomputes a table.",
-        "## Pages", "\n".join(links),
+        "## More pages", "\n".join(links),
         *(["## Made with", "\n".join(_facts(complete))] if complete else []),
     ])  # fmt: skip
 
@@ -325,8 +325,8 @@ def answer(table: pd.DataFrame) -> str:
 
 def verdict_text(cells: pd.DataFrame) -> str:
     """Return the answer for a paper, and the number of results with each verdict."""
-    found = answer(counts(cells))
-    return f"{found.capitalize()}. Numbers by [verdict](README.md#verdicts): {count_text(cells)}."
+    found = answer(counts(cells)).capitalize()
+    return f"{found}. Cells with each [verdict](README.md#verdicts), {count_text(cells)}."
 
 
 def _compared(verdicts: pd.Series) -> int:
@@ -369,9 +369,6 @@ def _paper_page(
     folded = []
     for summary, panel in panels.items():
         folded += ['<details markdown="1">', f"<summary>{summary}</summary>", *panel, "</details>"]
-    notes = dict.fromkeys(_note(n) for t in filled.tables.values() for n in t.footnotes)
-    links = ["- [Figures and theory]({0}_cells.md)", "- [All cells as CSV]({0}_cells.csv)",
-             "- [All papers](README.md)"]  # fmt: skip
     return _joined([
         f"# {paper['title']}", "## Does it reproduce?", verdict_text(cells),
         "" if answer(counts(cells)) == NOT_RUN else paper["verdict"], claims_table(paper, cells),
@@ -379,11 +376,8 @@ def _paper_page(
         "differences between the first learner and the best of the others.",
         *_pictures(drawn), "## Settings that differ from the text",
         "Cells are mean differences from the published numbers that the setting affects.",
-        _known_table(paper, cells), "## Numbers", LEGEND, *folded, "## Notes",
-        "\n".join(f"- {note}" for note in notes), "## Settings of the runs",
-        "\n".join(_settings(filled)),
-        f'`make table TABLE="{" ".join(filled.tables)}"` recomputes these tables.', "## More",
-         "\n".join(links).format(paper["file"]),
+        _known_table(paper, cells), "## Numbers", LEGEND.format(paper["file"]), *folded,
+        f'`make table TABLE="{" ".join(filled.tables)}"` recomputes these tables.',
     ])  # fmt: skip
 
 
@@ -451,8 +445,12 @@ def _identities(cells: pd.DataFrame) -> list[tuple[object, ...]]:
 
 
 def _stacked(cells: pd.DataFrame) -> str:
-    """Return a table with a line per row: published number and our variants in one cell."""
-    columns = list(cells["column"].unique())
+    """Return a table with a line per row: published number and our variants in one cell.
+
+    Columns without any data are omitted, unless no column has data.
+    """
+    here = cells[cells["verdict"].notna() & (cells["verdict"] != NO_DATA)]
+    columns = list((cells if here.empty else here)["column"].unique())
     body = []
     for row, group in cells.groupby("row", sort=False):
         first = group.drop_duplicates("column").set_index("column").reindex(columns)
@@ -529,10 +527,13 @@ def _known_table(paper: Mapping[str, Any], cells: pd.DataFrame) -> str:
 
 
 def _cells_page(paper: dict[str, Any], filled: Filled, drawn: list[Drawn]) -> str:
+    notes = dict.fromkeys(_note(n) for t in filled.tables.values() for n in t.footnotes)
     return _joined([
-        f"# {paper['name']}: figures and theory",
+        f"# {paper['name']}: notes, settings, figures and theory",
         f"- [{paper['name']}: {paper['title']}]({paper['file']}.md)\n"
         f"- [All cells as CSV]({paper['file']}_cells.csv)",
+        "## Notes", "\n".join(f"- {note}" for note in notes),
+        "## Settings of the runs", "\n".join(_settings(filled)),
         "## Figures", *_pictures(drawn), *_active_regret(paper, filled),
         *_theory(paper, filled), *_baselines(paper, filled),
     ])  # fmt: skip
