@@ -73,5 +73,5 @@ def bounds_table(table: Table, runs: Runs) -> str:
     headings = ["", "", "bound", *(f"{name} ({n:,} rows)" for name, n in rows.items())]
     body = [[*key, *(line.get(name, "") for name in rows)] for key, line in lines.items()]
     rule = ["---"] * 3 + ["--:"] * len(rows)
-    head, *lines = (f"| {' | '.join(line)} |" for line in (headings, *body))
-    return "\n".join([head, f"|{'|'.join(rule)}|", *lines])
+    first, *rest = (f"| {' | '.join(line)} |" for line in (headings, *body))
+    return "\n".join([first, f"|{'|'.join(rule)}|", *rest])
