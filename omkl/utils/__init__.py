@@ -1,4 +1,4 @@
-"""Helpers for all layers, without imports of other layers: files, threads, messages."""
+"""Helpers that import no other layer of omkl: files, threads, messages."""
 
 __version__ = "0.1.0"
 

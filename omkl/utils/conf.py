@@ -1,9 +1,9 @@
 """YAML files of ``conf``.
 
 The file ``conf/algorithm/rf/omkc_da_o.yaml`` belongs to the group ``algorithm`` and has the name
-``rf/omkc_da_o``, the rest of its path. Every function searches ``folder()``, then the folders of
-algorithms outside the package (``outside``), then ``config_dirs``, the folders of ``--config-dir``.
-The first of several files with one name is used, as in Hydra.
+``rf/omkc_da_o``, the rest of its path. Every function searches ``folder()``, then the ``conf``
+folders of algorithms outside the package (``outside``), then ``config_dirs``, the folders of
+``--config-dir``. If several files have the same name, the first is used, as in Hydra.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from omkl.utils.constraints import no_such_key
 
 # Defaults of panels: few kernels and features, because each series has its own coefficients.
 PANEL_KERNELS: dict[str, Any] = {"kernels": "gauss5", "D": 24}
-# A series predicts from its own past targets, because its level is unknown to its inputs.
+# The inputs do not tell the level of a series, so its past targets are inputs too.
 PANEL: dict[str, Any] = {"algorithm": "ridge", "lags": 4, **PANEL_KERNELS}
 
 
 class MissingEntry(LookupError):
-    """Error: no YAML file has this name. The text lists the searched folders."""
+    """Error: there is no YAML file with this name. The text lists the searched folders."""
 
 
 class UnreadableFile(ValueError):
@@ -38,7 +38,7 @@ def folder() -> Path:
 
 
 def main_file() -> Path:
-    """Return the file that chooses one entry of each group."""
+    """Return the YAML file that names the default entry of each group."""
     return folder() / "config.yaml"
 
 
@@ -47,14 +47,17 @@ def _places(config_dirs: Iterable[Path]) -> list[Path]:
 
 
 def groups(config_dirs: Sequence[Path] = ()) -> dict[str, list[str]]:
-    """Return the names of all files, by group."""
+    """Return the names of the YAML files of each group."""
     places = _places(config_dirs)
     folders = {path.name for place in places for path in place.iterdir() if path.is_dir()}
     return {group: some for group in sorted(folders) if (some := names(group, config_dirs))}
 
 
 def names(group: str, config_dirs: Sequence[Path] = ()) -> list[str]:
-    """Return the choices of ``group=``; names in a sub-folder have a slash and come last."""
+    """Return the sorted names of the entries of a group.
+
+    A name in a sub-folder has a slash. These names come last.
+    """
     found = {
         path.relative_to(place / group).with_suffix("").as_posix()
         for place in _places(config_dirs)
@@ -73,7 +76,7 @@ def _path_of(group: str, name: str, config_dirs: Sequence[Path]) -> Path:
 
 
 def entry(group: str, name: str, config_dirs: Sequence[Path] = ()) -> dict[str, Any]:
-    """Return the content of ``group=name``, merged with the files of its ``defaults`` list.
+    """Return the settings of ``group=name``, merged with the files of its ``defaults`` list.
 
     Later files override earlier ones, key by key in nested mappings, as in Hydra. Entries of other
     groups in the list are ignored.
@@ -108,7 +111,9 @@ def default_settings(name: str) -> dict[str, Any]:
 
 
 def when(group: str, name: str, config_dirs: Sequence[Path] = ()) -> str:
-    """Return a file's advice on when to choose it: its first line "# when: ...", or "".
+    """Return the advice in a YAML file on when to choose it, or "".
+
+    The advice is its first line "# when: ...".
 
     Parameters
     ----------
@@ -121,7 +126,7 @@ def when(group: str, name: str, config_dirs: Sequence[Path] = ()) -> str:
 
 
 def chosen(group: str, name: str) -> dict[str, Any]:
-    """Return ``entry(group, name)``. Raises ValueError listing the entries, similar names first."""
+    """Return ``entry(group, name)``. Raises ValueError with similar names for an unknown name."""
     known = names(group)
     if name not in known:
         raise ValueError(no_such_key(f"{group}=", name, known))
@@ -175,13 +180,13 @@ def _yaml_loader() -> Any:
 
 # Settings of execution and of paths. They do not change the content of a run folder.
 NEUTRAL = ("threads", "tracking", "force", "outputs", "block", "figures", "fail_fast")
-KEY_DIGITS = 12  # of keys and stamps in file names: collisions are unlikely among a million
-# Keys that only describe a data set, and change no number.
+KEY_DIGITS = 12  # hex digits of a hash in file names: unlikely to collide among a million
+# Keys that only describe a data set and do not change a result.
 PROSE = ("title", "notes", "licence", "citation", "uci", "url", "member", "by_hand")
 
 
 def flattened(tree: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield settings by dotted keys. An empty mapping is yielded as a value."""
+    """Yield settings as pairs of dotted key and value. An empty mapping is yielded as a value."""
     for name, value in tree.items():
         if isinstance(value, Mapping) and value:
             yield from flattened(value, f"{prefix}{name}.")
@@ -190,7 +195,7 @@ def flattened(tree: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, 
 
 
 def override_text(value: Any) -> str:
-    """Return a value in the grammar of overrides on the command line."""
+    """Return a value as text for an override on the command line (``key=value``)."""
     if value is None or isinstance(value, bool):
         return "null" if value is None else str(value).lower()
     if isinstance(value, Mapping):

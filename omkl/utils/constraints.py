@@ -34,7 +34,7 @@ def no_such(what: str, name: str, known: Iterable[Any], dot: str = "") -> str:
     Parameters
     ----------
     what
-        Text of the unknown thing.
+        Description of the unknown thing, such as ``algorithm 'rakr'``.
     name
         Its name, compared with the known names.
     known
@@ -69,7 +69,10 @@ def _by_closeness(name: str, known: Iterable[Any]) -> list[str]:
 
 
 def _closeness(name: str, other: str) -> float:
-    """Compare two names. Keys are also compared by their last words: ``M`` with ``algorithm.M``."""
+    """Return how similar two names are; 1 or more if they are equal.
+
+    Keys are also compared by their last words: ``M`` with ``algorithm.M``.
+    """
     is_key = name.replace(".", "").isidentifier()  # a file name in quotes is not one
     name, other = name.strip("'"), other.strip("'")  # equal quotes would raise every ratio
     last = (name.rpartition(".")[2], other.rpartition(".")[2]) if is_key else (name, other)
@@ -102,7 +105,7 @@ def is_number(value: Any) -> bool:
 
 
 def is_writable(text: str) -> bool:
-    """Return whether a text can be encoded in a file and used as a file name."""
+    """Return whether a text can be written to a file and used in a file name."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""Atomic writing of files, and caches that detect damage."""
+"""Atomic writing of files, and caches that detect damaged files."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     import numpy as np
 
 STAGING = ".new-"  # prefix of files and folders that are being written
-ABANDONED = 86_400.0  # seconds without a change after which their writer is dead
+ABANDONED = 86_400.0  # seconds without a change after which a temporary file is removed
 
 
 @contextlib.contextmanager
 def with_path_in_error(path: Path) -> Iterator[None]:
-    """Add ``path`` to an OSError that has no file name or a temporary one.
+    """Name ``path`` in an OSError that names no file, or only a temporary one.
 
-    For example, the error of a full disk does not name an open file.
+    For example, the error of a full disk does not name the open file.
     """
     try:
         yield
@@ -41,7 +41,7 @@ def with_path_in_error(path: Path) -> Iterator[None]:
 
 
 def temporary_name(path: Path) -> Path:
-    """Return a new temporary name next to ``path``, to be renamed to it."""
+    """Return a new name in the folder of ``path``, for a file that is later renamed to ``path``."""
     return path.with_name(f"{STAGING}{uuid.uuid4().hex}")
 
 
@@ -55,14 +55,14 @@ def flush(path: Path) -> None:
 
 
 def write_atomically(path: Path, data: bytes | str | Iterable[str], sync: bool = True) -> None:
-    """Write a file completely or not at all.
+    """Write a file completely or not at all, also if the program is killed.
 
     Parameters
     ----------
     path
         The file.
     data
-        Its content, or pieces of text that are written as they come.
+        Its content, or pieces of text that are written one by one.
     sync
         Whether to wait until the file is on the disk.
     """
@@ -82,7 +82,7 @@ def write_atomically(path: Path, data: bytes | str | Iterable[str], sync: bool =
 
 
 def point_to(link: Path, folder: Path) -> bool:
-    """Point a symbolic link to a folder, and return whether that succeeded.
+    """Create or replace a symbolic link to a folder. Return False if that fails.
 
     An existing file or folder with the name of the link is not replaced. Some file systems have no
     links.
@@ -100,7 +100,7 @@ def point_to(link: Path, folder: Path) -> bool:
 
 
 def remove_abandoned(folder: Path) -> None:
-    """Remove temporary files and folders of killed processes, a day after their last change."""
+    """Remove temporary files and folders of killed processes: those unchanged for a day."""
     for path in folder.glob(f"{STAGING}*"):
         with contextlib.suppress(OSError):  # another process may rename or remove it
             inside = path.iterdir() if path.is_dir() and not path.is_symlink() else ()
@@ -125,7 +125,8 @@ def sha256_of(path: Path) -> str:
 def npz_bytes(arrays: Mapping[str, np.ndarray]) -> bytes:
     """Return arrays as the content of an ``.npz`` file.
 
-    It is not compressed: most digits of curves are noise, and compression saves only 15 %.
+    The file is not compressed. Compression would save only 15 %, because most digits of curves are
+    noise.
     """
     import numpy as np
 
@@ -134,10 +135,11 @@ def npz_bytes(arrays: Mapping[str, np.ndarray]) -> bytes:
     return buffer.getvalue()
 
 
-# --- sealed caches --------------------------------------------------------------------------------
+# --- caches with checksums ------------------------------------------------------------------------
 #
-# A line after the content has the checksum of the identity and the content together. It detects a
-# flipped bit, a cut file and a renamed file before anything is parsed.
+# A cached file ends with a line that has a checksum of its identity and its content. The identity
+# is a text with everything that the content depends on. So a changed bit, a cut file and a renamed
+# file are detected before the content is parsed.
 
 
 def user_cache() -> Path:
@@ -152,7 +154,7 @@ def user_cache() -> Path:
 
 
 def sealed(content: bytes, identity: str) -> bytes:
-    """Return the content with its checksum for ``identity``. ``read_sealed`` reads it."""
+    """Return the content with a checksum of ``identity`` and content, for ``read_sealed``."""
     checksum = hashlib.sha256(identity.encode() + content).hexdigest()
     return content + b"\nomkl %b\n" % checksum.encode()
 
@@ -172,7 +174,7 @@ def read_sealed(path: Path, identity: str, cure: str) -> bytes | None:
     identity
         Text with everything that the content depends on.
     cure
-        End of the message: how the content is replaced.
+        End of the message, which states how the content is replaced.
     """
     try:
         raw = path.read_bytes()
@@ -191,7 +193,7 @@ def read_sealed(path: Path, identity: str, cure: str) -> bytes | None:
 
 
 def keep_newest(folder: Path, ours: re.Pattern[str], n: int) -> None:
-    """Delete all but the ``n`` newest files or folders with a matching name.
+    """Delete files or folders with matching names, except for the ``n`` newest ones.
 
     Parameters
     ----------
@@ -209,17 +211,17 @@ def keep_newest(folder: Path, ours: re.Pattern[str], n: int) -> None:
 
 
 def arrays_name(identity: str) -> str:
-    """Return the file name of an identity."""
+    """Return the name of the file for an identity."""
     return f"{hashlib.sha256(identity.encode()).hexdigest()[:24]}.npz"
 
 
 def load_or_make(
     folder: Path, identity: str, make: Callable[[], Mapping[str, np.ndarray]]
 ) -> dict[str, np.ndarray]:
-    """Return the arrays of ``identity`` from the cache, or make and store them.
+    """Return the arrays of ``identity`` from the cache, or compute and store them.
 
-    A damaged file is reported on stderr and made again. If the cache cannot be written, a message
-    on stderr says so, and the arrays are still returned.
+    A damaged file is reported on stderr, and its arrays are computed again. If the cache cannot be
+    written, a message on stderr says so, and the arrays are still returned.
 
     Parameters
     ----------
@@ -228,7 +230,7 @@ def load_or_make(
     identity
         Text with everything that the arrays depend on.
     make
-        Computes the arrays.
+        Function that computes the arrays.
     """
     path = folder / arrays_name(identity)
     kept = read_arrays(path, identity)
@@ -240,10 +242,11 @@ def load_or_make(
 
 
 def read_arrays(path: Path, identity: str) -> dict[str, np.ndarray] | None:
-    """Return the arrays of a file, or None if there is none or it is damaged.
+    """Return the arrays of a cached file, or None if it is missing or damaged.
 
-    A damaged file is reported on stderr. If sources of this process were edited after import the
-    result is None, because ``identity`` names the sources as imported.
+    A damaged file is reported on stderr. The result is also None if sources of omkl were edited
+    after this process imported them, because ``identity`` contains a digest of the imported
+    sources.
     """
     if sources.nothing_is_kept():
         return None
@@ -262,7 +265,7 @@ def _write_arrays(path: Path, identity: str, arrays: dict[str, np.ndarray]) -> N
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         remove_abandoned(path.parent)
-        # The checksum detects a file cut by a power failure: do not wait for the disk.
+        # No need to wait for the disk: the checksum detects a file that a power failure cut.
         write_atomically(path, sealed(npz_bytes(arrays), identity), sync=False)
     except OSError as error:
         tell(f"cannot keep {path} ({error.strerror}): it will be made anew")

@@ -2,9 +2,9 @@
 
 A module has one algorithm or a family of algorithms (``registry``). The user names it by an entry
 point of an installed package in the group ``omkl.algorithms`` (one per algorithm), by the key
-``module`` of a YAML file, or on the command line. omkl imports a module only if it is named in one
-of these ways, never because of a run folder or a data file. The folder ``conf`` next to the module
-of an algorithm is searched for YAML files after the package's own.
+``module`` of a YAML file, or on the command line. omkl only imports a module that is named in one
+of these ways. A run folder or a data file never causes an import. The folder ``conf`` next to the
+module of an algorithm is searched for YAML files after the package's own.
 """
 
 from __future__ import annotations
@@ -34,7 +34,11 @@ class ModuleProblem(ValueError):
 
 
 class EntryPoint(NamedTuple):
-    """Algorithm of an installed package: its module, and the package's name for messages."""
+    """Algorithm of an installed package.
+
+    module   its module
+    package  name of the package, for messages
+    """
 
     module: str
     package: str
@@ -42,7 +46,7 @@ class EntryPoint(NamedTuple):
 
 @functools.cache
 def entry_points() -> dict[str, EntryPoint]:
-    """Return the algorithms of installed packages by name. A name in two packages is excluded."""
+    """Return the algorithms of installed packages by name. A name in two packages is left out."""
     claims: dict[str, set[EntryPoint]] = {}
     for found in importlib.metadata.entry_points(group=GROUP):
         package = found.dist.name if found.dist else "an unknown package"
@@ -102,7 +106,7 @@ def _top(module: str) -> importlib.machinery.ModuleSpec | None:
 
 
 def require(module: str) -> None:
-    """Raise ModuleProblem if the module does not exist; nothing is imported."""
+    """Raise ModuleProblem if the module does not exist. The module is not imported."""
     check_name(module)
     if module not in sys.modules and source_of(module) is None:
         raise ModuleProblem(
@@ -112,7 +116,13 @@ def require(module: str) -> None:
 
 
 def without_yaml(name: str, module: str) -> str:
-    """Return the message that an algorithm outside the package has no YAML file of parameters."""
+    """Return the message that an algorithm outside the package has no YAML file.
+
+    Parameters
+    ----------
+    name, module
+        Name and module of the algorithm.
+    """
     return (
         f"there is no algorithm/{name}.yaml with the parameters of {module}, neither in the folder "
         f"conf beside {source_of(module)} nor in --config-dir"
@@ -120,25 +130,25 @@ def without_yaml(name: str, module: str) -> str:
 
 
 def conf_folders() -> list[Path]:
-    """Return the folders ``conf`` next to the modules of algorithms, sorted by algorithm."""
+    """Return the folders ``conf`` next to the modules of algorithms, sorted by algorithm name."""
     files = [source_of(module) for _, module in sorted(modules().items())]
     folders = [path.parent / "conf" for path in files if path is not None]
     return [folder for folder in dict.fromkeys(folders) if folder.is_dir()]
 
 
 def load(module: str) -> ModuleType:
-    """Import a module named by the user. Raises ModuleProblem with the reason and the line."""
+    """Import a module that the user named. Raises ModuleProblem with the reason and the line."""
     require(module)
     try:
         found = importlib.import_module(module)
     except Exception as error:
         raise ModuleProblem(f"the module {module} cannot be imported: {_located(error)}") from error
-    digest_of(module)  # caches the digest before an edit
+    digest_of(module)  # cached now, so that later edits are detected
     return found
 
 
 def _located(error: Exception) -> str:
-    """Return the text of an error, with file and line of its origin in the user's code."""
+    """Return the text of an error, with file and line of the user's code that caused it."""
     not_theirs = ("<frozen", str(Path(__file__).parents[1]), str(Path(importlib.__file__).parent))
     lines = traceback.extract_tb(error.__traceback__)
     theirs = [line for line in lines if not line.filename.startswith(not_theirs)]
@@ -148,11 +158,11 @@ def _located(error: Exception) -> str:
 
 @functools.cache
 def digest_of(module: str) -> str:
-    """Return the sha256 of the sources of a module outside the package, as first seen.
+    """Return the SHA-256 of the sources of a module outside the package, as first read.
 
-    The sources are all Python files of the module's package. For a module without a package they
-    are the Python files of its folder, because it may import them. Raises ModuleProblem if the
-    source is not a file.
+    The sources are all Python files of the module's package. A module without a package may import
+    the other modules of its folder, so its sources are the Python files of its folder. Raises
+    ModuleProblem if the source is not a file.
     """
     return _digest_now(module)
 

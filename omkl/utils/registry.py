@@ -1,10 +1,11 @@
 """Registry of algorithms: names, modules and docstrings, read from the sources.
 
 A module with ``algorithm = ...`` is one algorithm with the name of the module. A module with
-classes under ``@register_as("name", ...)`` is a family; the strings at the start of the decorator
-are its names. A name is typed after ``algorithm=`` and may have a folder, ``rf/``. The registry
-imports neither algorithms nor the compiler. Modules outside the package (``outside``) define
-algorithms in the same two ways; a name of the package takes precedence.
+classes under ``@register_as("name", ...)`` is a family of algorithms. Their names are the first
+arguments of the decorators, and several texts are several names. A name is typed after
+``algorithm=`` and may have a folder, such as ``rf/``. The registry imports neither algorithms nor
+the compiler. Modules outside the package (``outside``) define algorithms in the same two ways. If
+they use a name of the package, the algorithm of the package is used.
 """
 
 from __future__ import annotations
@@ -29,7 +30,12 @@ FOLDERS = {
 
 
 class Entry(NamedTuple):
-    """Location of an algorithm: ``definition`` is the name of a class, or "" for the module."""
+    """Location of an algorithm.
+
+    module      name of its module
+    path        source file
+    definition  name of its class, or "" for the module itself
+    """
 
     module: str
     path: Path
@@ -37,7 +43,7 @@ class Entry(NamedTuple):
 
 
 def names(package: str) -> list[str]:
-    """Return the names of the algorithms of a package; names with a folder come last."""
+    """Return the names of the algorithms of a package, sorted; names with a folder come last."""
     return sorted(_entries(package), key=lambda name: ("/" in name, name))
 
 
@@ -78,9 +84,9 @@ def _entries(package: str) -> dict[str, Entry]:
 
 
 def _definitions(path: Path, name: str) -> dict[str, str]:
-    """Return the algorithms that a file defines, and the class of each.
+    """Return the algorithms that a file defines: the class of each name.
 
-    ``name`` is the name of the module's own algorithm, whose class is "".
+    ``name`` is the name of an algorithm that the module itself defines. Its class is "".
     """
     text, found = path.read_text(encoding="utf-8"), {}
     if re.search(r"^algorithm\b.*=", text, re.MULTILINE) and path.stem != "__init__":
@@ -125,8 +131,8 @@ def declare(name: str, module: str) -> None:
 def names_in(module: str) -> list[str]:
     """Return the names of the algorithms in a module outside the package, without importing it.
 
-    A family has the names of its members. Any other module has the last part of its own name.
-    Raises omkl.utils.outside.ModuleProblem if there is no such module.
+    If the module is a family, these are the names of its classes. Otherwise it is the last part of
+    the module's name. Raises omkl.utils.outside.ModuleProblem if there is no such module.
     """
     outside.require(module)
     own, path = module.rpartition(".")[2], outside.source_of(module)
@@ -145,10 +151,10 @@ def declare_all(module: str) -> list[str]:
 
 
 def declare_named(config: Mapping[str, Any]) -> None:
-    """Register the algorithm outside the package that a user's configuration names.
+    """Register an algorithm outside the package that a user's configuration names.
 
-    Imports the module of its kernel families, because their names must be known to read a
-    dictionary. Pass only a configuration that the user wrote.
+    Also import the module of its kernel families, because ``config`` can only be checked if their
+    names are known. Only pass a configuration that the user wrote.
     """
     algorithm, kernels = config["algorithm"], config["kernels"]
     if algorithm.get("module") is not None:
@@ -158,10 +164,11 @@ def declare_named(config: Mapping[str, Any]) -> None:
 
 
 def title(name: str) -> str:
-    """Return the printed name: the head of the docstring up to its colon, as in "OMKL-GF: ...".
+    """Return the printed name of an algorithm, such as OMKL-GF.
 
-    A name with a folder has the title of the name without it, and the folder: "OMKC DA-O (rf)". If
-    the algorithm or the head is missing, the result is the name itself.
+    It is the first line of the docstring up to its colon. The title of a name with a folder is that
+    of the name without it, with the folder in brackets: "OMKC DA-O (rf)". If there is no docstring
+    or no colon, the title is the name itself.
     """
     folder, _, last = name.rpartition("/")
     head, colon, _ = docstring(last).partition("\n")[0].partition(": ")
@@ -170,9 +177,10 @@ def title(name: str) -> str:
 
 
 def summary(name: str) -> str:
-    """Return the first sentence of an algorithm's docstring, after the title.
+    """Return the first sentence of an algorithm's docstring, without the title.
 
-    For a folder such as "rf/" return its common description. Return "" for an unknown name.
+    For a folder such as "rf/" return the description of all its algorithms. Return "" for an
+    unknown name.
     """
     first = FOLDERS.get(name) or docstring(name).partition("\n\n")[0].partition(": ")[2]
     text = " ".join(first.split()).partition(". ")[0]
@@ -196,7 +204,7 @@ def docstring(name: str) -> str:
 
 
 def _docstring_in(path: Path, definition: str) -> str:
-    """Return the docstring of a file or of a class in it, or "" if Python cannot parse the file."""
+    """Return the docstring of a class in a file, or of the file; "" if Python cannot parse it."""
     try:
         return _docstrings(path, path.stat().st_mtime_ns).get(definition, "")
     except SyntaxError:  # its import reports the error
@@ -205,7 +213,10 @@ def _docstring_in(path: Path, definition: str) -> str:
 
 @functools.cache
 def _docstrings(path: Path, modified: int) -> dict[str, str]:
-    """Return the docstring of each class of a file by name, and the module's under the key ""."""
+    """Return the docstring of each class of a file by name, and that of the module under "".
+
+    ``modified`` is the time of the last change, so that an edited file is read again.
+    """
     tree = ast.parse(path.read_text(encoding="utf-8"))
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
     docstrings = {node.name: ast.get_docstring(node) or "" for node in classes}

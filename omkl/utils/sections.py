@@ -1,4 +1,4 @@
-"""Sections of settings as pydantic models: base class, errors, and rows of the reference.
+"""Sections of settings as pydantic models: base class, error messages, and the list of settings.
 
 A field has its type, range, default and help (``Field(description=...)``). This module imports
 pydantic, which takes 0.2 s, so import it only where settings are read.
@@ -19,7 +19,7 @@ from omkl.utils.constraints import is_writable, no_such_key, shown
 
 
 class Section(BaseModel):
-    """Group of settings. They are frozen, and types are not converted."""
+    """Group of settings. It cannot be changed, and values of a wrong type are not converted."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
@@ -58,7 +58,7 @@ def _is_writable(value: Any) -> bool:
     return is_writable(written) and "\\u0000" not in written
 
 
-# A value, and the content of a YAML file. The code that uses them checks them further.
+# Any value, and any mapping, that a YAML file can contain. The code that uses them checks more.
 Writable = Annotated[Any, Accepted(_is_writable, "a value that a file can hold")]
 Content = Annotated[
     dict[str, Any], Accepted(_is_writable, "a mapping of settings that a file can hold")
@@ -89,7 +89,7 @@ def read(model: type[Model], content: Any, where: str = "") -> Model:
 
 
 def _explained(model: type[Section], content: Any, where: str, error: Any) -> str:
-    """Return pydantic's first error as a sentence about the wrong setting."""
+    """Return pydantic's first error as a sentence that names the wrong setting."""
     field: Any = None
     keys = [where] if where else []
     for part in error["loc"]:
@@ -121,7 +121,7 @@ _FURTHER = FieldInfo.from_annotation(Writable)  # an extra key, in a section tha
 
 
 class Row(NamedTuple):
-    """Setting in the reference: dotted key, default, help and possible values."""
+    """Setting in the list of settings: dotted key, default, help and possible values."""
 
     key: str
     default: Any
@@ -130,7 +130,7 @@ class Row(NamedTuple):
 
 
 def rows(model: type[Section], prefix: str = "") -> Iterator[Row]:
-    """Yield the settings of a model with a help text, including those of its sections."""
+    """Yield the settings of a model that have a help text, with those of its sections."""
     for name, field in model.model_fields.items():
         if field.description is not None:
             yield Row(f"{prefix}{name}", field.default, field.description, words(field))
@@ -146,7 +146,7 @@ def words(field: Any) -> str:
 
 
 def _words(schema: Mapping[str, Any]) -> str:
-    """Return a JSON schema in words."""
+    """Return the values that a JSON schema allows, in words."""
     if "title" in schema:
         return str(schema["title"])
     if "anyOf" in schema:

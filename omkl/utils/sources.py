@@ -1,9 +1,9 @@
 """Digests of the package's sources, as this process imported them.
 
-Machine code, results and prepared data are stored under such a digest. Every source is read once,
-when the first module of the package is imported, and ``edited`` returns the sources that have
-changed since then. A module that is imported after an edit may differ from its digest, so after an
-edit nothing is stored.
+Machine code, results and prepared data are stored under such a digest. All sources are read once,
+when the first module of the package is imported. ``edited`` returns the sources that have changed
+since then. A module that is imported after an edit may differ from the digest, so nothing is stored
+after an edit.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 from omkl.utils.wording import tell
 
 PACKAGE = Path(__file__).parents[1]
-VIEWS = ("commands/", "report/")  # code that starts and shows runs, and changes no number
+VIEWS = ("commands/", "report/")  # code that starts and shows runs, and does not change results
 COMPILED = ("algorithms/", "core/", "federated/")
 
 
@@ -44,9 +44,10 @@ _READ = {
 
 @functools.cache
 def digest(within: tuple[str, ...] = ("",), without: tuple[str, ...] = ()) -> str:
-    """Return 16 hex digits that identify the sources whose paths begin with one of ``within``.
+    """Return 16 hex digits that identify a part of the sources.
 
-    Paths are relative to the package. Paths that begin with one of ``without`` are excluded.
+    The part has the files whose paths, relative to the package, begin with one of ``within`` and
+    with none of ``without``.
     """
     text = "\n".join(
         f"{place} {sha256}"
@@ -62,7 +63,7 @@ def edited() -> list[str]:
 
 
 def _differs(place: str, state: tuple[int, int], sha256: str) -> bool:
-    path = f"{PACKAGE}/{place}"  # a text: pathlib would take most of the time of a check
+    path = f"{PACKAGE}/{place}"  # not a Path, which would take most of the time of this check
     try:
         return _state(path) != state and _sha256(Path(path)) != sha256
     except OSError:
@@ -70,7 +71,7 @@ def _differs(place: str, state: tuple[int, int], sha256: str) -> bool:
 
 
 def nothing_is_kept() -> bool:
-    """Return whether sources were edited. The first call prints a message on stderr."""
+    """Return whether sources were edited, so that nothing may be cached. Print a message once."""
     names = edited()
     if names:
         name = f"{PACKAGE.name}/{names[0]}"
@@ -90,7 +91,8 @@ def are_compiled() -> bool:
 def machine_code() -> str:
     """Return 16 hex digits that identify everything that determines machine code.
 
-    This is the sources of all compiled functions, the compiler with its options, and the processor.
+    That is: the sources of all compiled functions, the compiler with its options, and the
+    processor.
     """
     import numba  # imported here: 0.5 s, which `import omkl` alone does not need
     import numpy as np

@@ -1,4 +1,4 @@
-"""Number of threads of a process, and pools of threads."""
+"""Number of threads, and pools of threads."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def usable_cores() -> int:
 
 
 def default_threads() -> int:
-    """Return the threads of a job: all cores, or the number in the environment.
+    """Return the number of threads of a job: all cores, or the number in the environment.
 
-    Raises ValueError if the variable is not a number of threads.
+    Raises ValueError if the environment variable is not a number of threads.
     """
     for name in ("OMKL_THREADS", "SLURM_CPUS_PER_TASK", "NUMBA_NUM_THREADS"):
         if given := os.environ.get(name):
@@ -37,7 +37,7 @@ def default_threads() -> int:
 
 @contextlib.contextmanager
 def thread_pool(n: int) -> Iterator[ThreadPoolExecutor]:
-    """Open a pool of ``n`` threads in which each call of linear algebra takes one thread.
+    """Open a pool of ``n`` threads in which each call of linear algebra runs in one thread.
 
     Ctrl-C leaves the pool at once, without waiting for its threads.
     """
@@ -50,7 +50,7 @@ def thread_pool(n: int) -> Iterator[ThreadPoolExecutor]:
 
 
 def read_ahead(blocks: Iterator[Block]) -> Iterator[Block]:
-    """Yield the items of ``blocks`` while a thread makes the next one."""
+    """Yield the items of ``blocks``, while a thread computes the next item."""
     end: Any = object()
     with ThreadPoolExecutor(1) as pool:
         future = pool.submit(next, blocks, end)
@@ -60,15 +60,15 @@ def read_ahead(blocks: Iterator[Block]) -> Iterator[Block]:
 
 
 def one_thread_each() -> AbstractContextManager[object]:
-    """Limit linear algebra to one thread per caller: omkl's threads run seeds and kernels."""
+    """Limit linear algebra to one thread, because omkl's threads already work side by side."""
     return _libraries("scipy.linalg" in sys.modules).limit(limits=1, user_api="blas")
 
 
 @functools.cache
 def _libraries(scipy_too: bool) -> ThreadpoolController:
-    """Return the loaded linear algebra libraries: NumPy's, and SciPy's own once it is imported.
+    """Return the linear algebra libraries of NumPy and, if it is imported, of SciPy.
 
-    ``scipy_too`` only distinguishes cached results: SciPy may be imported after the first call.
+    ``scipy_too`` is only a key of the cached results: SciPy may be imported after the first call.
     """
     from threadpoolctl import ThreadpoolController
 

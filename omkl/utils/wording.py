@@ -23,7 +23,7 @@ _COMMANDS = re.compile(
 
 
 def plain(text: str) -> str:
-    r"""Escape the characters that control a terminal: an escape character becomes ``\x1b``."""
+    r"""Escape the characters that control a terminal. For example, Escape becomes ``\x1b``."""
     return _COMMANDS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
@@ -34,7 +34,7 @@ def warn(text: object, program: str = "omkl") -> None:
 
 @functools.cache
 def tell(text: str) -> None:
-    """Print a text on stderr, but the same text only once."""
+    """Print a text on stderr. Further calls with the same text print nothing."""
     warn(text)
 
 
@@ -46,7 +46,7 @@ def few(names: Iterable[object]) -> str:
 
 
 def cannot_use(error: OSError, otherwise: object = None) -> str:
-    """Return the message of an OSError, with the name of its file, or ``otherwise`` without one.
+    """Return the message of an OSError with the name of its file or, if it has none, ``otherwise``.
 
     For a failed rename the message has the new name, because the old one is temporary.
     """
@@ -55,13 +55,13 @@ def cannot_use(error: OSError, otherwise: object = None) -> str:
 
 
 def pluralize(number: int, noun: str) -> str:
-    """Return ``1 row`` or ``1,204 rows``. The first word of a longer noun takes the s."""
+    """Return a number with its noun: ``1 row``, ``1,204 rows``. The s follows the first word."""
     first, space, rest = noun.partition(" ")
     return f"{number:,} {first if number == 1 else first + 's'}{space}{rest}"
 
 
 def time_left(elapsed: float, done: float, total: float) -> str:
-    """Return the remaining time at the speed so far, as text, or "" before anything is done.
+    """Return the remaining time at the speed so far, as text, or "" if nothing is done yet.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def time_left(elapsed: float, done: float, total: float) -> str:
 
 
 def over_seeds(n_seeds: int) -> str:
-    """Return "mean ± std over 5 seeds", or "1 seed", to print after a number."""
+    """Return the text that follows a number: "mean ± std over 5 seeds", or "1 seed"."""
     return f"mean ± std over {n_seeds} seeds" if n_seeds > 1 else "1 seed"
 
 
@@ -91,10 +91,7 @@ def how_to_install(extra: str) -> str:
     extra
         A name of ``[project.optional-dependencies]`` in pyproject.toml, such as ``"mlflow"``.
     """
-    from importlib.metadata import (  # only needed for a missing library
-        PackageNotFoundError,
-        requires,
-    )
+    from importlib.metadata import PackageNotFoundError, requires  # rarely needed
 
     try:
         wanted = [text for text in requires("omkl") or () if f"extra == '{extra}'" in text]
