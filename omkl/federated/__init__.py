@@ -3,11 +3,12 @@
 ``protocol``         steps of a round, states, and the limit on the size of an upload
 ``messages``         content of a client's message, and how the server combines messages
 ``exchange``         links from clients to the server, or between clients without a server
-``algorithms``       one file per learner or family
+``algorithms``       one file per learner or family of learners
 ``client_features``  random features of several clients at once
 ``simulation``       a whole federation in one process
-``parties``          one server or one client on its own
-``flower``           deployment on Flower; ``own_rows`` is its data owner
+``parties``          a single server or a single client
+``flower``           deployment on Flower
+``own_rows``         client of a deployment with the file of its rows
 ``split``            assignment of rows to clients
 ``privacy``          settings of noise, refusals and robust means, and the accounting of noise
 """

@@ -1,9 +1,9 @@
 """Random features of several clients at once.
 
-In a round all clients use the same frequencies. The rows of several clients form a tile. One small
-matrix product per kernel computes their features, so that the frequencies of a kernel are loaded
-once per tile. Every argument is summed over the inputs in the same order as for a single client, so
-the bits are the same.
+In a round all clients use the same frequencies. The rows of several clients form a tile, whose
+features are computed together: the frequencies of a kernel are read from memory once per tile.
+Every angle is summed over the inputs in the same order as for a single client, so the bits are the
+same.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from omkl.core.simd import LANES, aligned, fma, load, store, total
 from omkl.core.trigonometry import Waves, empty_waves, fill
 from omkl.federated.messages import step_into
 
-ROWS = 4  # rows whose arguments are computed at once
-CACHED = 2**20  # bytes of frequencies that stay in the cache, so that reading them again is cheap
-MANY_ROWS = 64  # rows of a tile whose frequencies exceed CACHED
+ROWS = 4  # rows whose angles are computed at once
+CACHED = 2**20  # bytes of frequencies that fit into the cache, so that reading them again is cheap
+MANY_ROWS = 64  # rows of a tile if the frequencies exceed CACHED
 
 
 class ClientTile(NamedTuple):
-    """Scratch arrays for the features of a tile of rows.
+    """Scratch for the features of a tile of rows. S is D rounded up to a multiple of 8.
 
-    angle  (ROWS S,) arguments; S is the padded number of features, as in ``RandomFeatures``
+    angle  (ROWS S,) angles
     waves  sines and cosines, (N rows S,) each: kernel by kernel, row by row, zeros beyond D
     place  (2,) int64 (stride, offset): the features of evaluated kernel m begin at
-           m stride + offset. The stride is rows times S; the offset is that of the current row
+           m stride + offset. The stride is rows times S. The offset is that of the current row
     """
 
     angle: np.ndarray
@@ -48,7 +48,7 @@ class ClientTile(NamedTuple):
 def client_tile(model: RandomFeatures) -> ClientTile:
     """Return the scratch for the features of several clients.
 
-    The tile has more rows if the frequencies are larger than the cache.
+    The tile has more rows if the frequencies are larger than CACHED.
     """
     rows = ROWS if model.padded.nbytes <= CACHED else MANY_ROWS
     S = model.theta.shape[1] // 2
@@ -59,10 +59,10 @@ def client_tile(model: RandomFeatures) -> ClientTile:
 
 @inlined
 def advance_tile(model, X, row, scratch):
-    """Advance the tile to a row, and refill it after its last row.
+    """Advance the tile to a row. Compute the features of a new tile if the current one has ended.
 
-    Visit the rows in order. A refill goes kernel by kernel, so that the frequencies of one kernel
-    stay in the cache for all rows of the tile.
+    Visit the rows in order. A new tile is computed kernel by kernel, so that the frequencies of one
+    kernel stay in the cache for all rows of the tile.
 
     Parameters
     ----------

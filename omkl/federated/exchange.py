@@ -2,21 +2,22 @@
 
 With a server, all messages go to the server, and all clients read its state. On a graph, each
 client has its own state and sends its message to its neighbours. A client averages its own message
-and its neighbours' messages with the Metropolis-Hastings weights (Xiao and Boyd, "Fast linear
+and the messages of its neighbours with the Metropolis-Hastings weights (Xiao and Boyd, "Fast linear
 iterations for distributed averaging", Systems & Control Letters, 2004)
 
     a_kl = 1 / (1 + max(d_k, d_l))   for neighbours k and l with d_k and d_l neighbours,
     a_kk = 1 - sum over the neighbours l of a_kl.
 
-The matrix of weights is symmetric, and its rows add up to 1. On a complete graph all weights are
-1/K, and every client has exactly the state that a server would have.
+The matrix of weights is symmetric, and its rows sum to 1. On a complete graph all weights are 1/K,
+and every client has exactly the state that a server would have.
 
 With ``every`` = k, messages are exchanged in rounds k, 2k, ... In all other rounds a client learns
-from its own message alone. With ``bits`` = b, each changed entry of a message is rounded at random
-to one of 2^b - 1 values between minus and plus the largest entry of its row, so that its
-expectation is the entry. This is the uniform stochastic rounding of QSGD (Alistarh, Grubic, Li,
-Tomioka, Vojnovic, NeurIPS 2017) with a row as the bucket and the largest entry in place of the
-norm.
+from its own message only.
+
+With ``bits`` = b, each changed entry of a message is rounded to one of 2^b - 1 values between minus
+and plus the largest entry of its row. The rounding is random, and its expectation is the entry.
+This is the uniform stochastic rounding of QSGD (Alistarh, Grubic, Li, Tomioka, Vojnovic, NeurIPS
+2017), applied row by row, with the largest entry in place of the norm.
 """
 
 from __future__ import annotations
@@ -28,15 +29,15 @@ import numpy as np
 from omkl.core.rng import GRAPH, generator
 
 GRAPHS = ("complete", "ring", "grid", "random")
-TRIES = 1000  # draws of a random graph before giving up on a connected one
+TRIES = 1000  # random graphs to draw until one is connected
 
 
 class Exchange(NamedTuple):
     """Settings ``exchange.*`` of a run.
 
     graph  one of ``GRAPHS``; None: a server
-    edges  probability of an edge of the random graph
-    every  rounds from one exchange to the next
+    edges  probability of an edge of the random graph, in (0, 1]
+    every  rounds from one exchange to the next, >= 1
     bits   bits per entry of a message; None: float64
     """
 
@@ -52,11 +53,11 @@ SERVER = Exchange()
 class Links(NamedTuple):
     """Recipients and weights of the messages of K clients.
 
-    S states receive messages: the single state of the server, or one state per client.
+    Messages go to states: the single state of the server, or one state per client.
 
     state_of  (K,) int64: the state that each client reads
     first     (K + 1,) int64: client k has the links first[k] .. first[k + 1] - 1
-    to        (E,) int64: the state that each link leads to
+    to        (E,) int64: the state that receives the messages of each link
     weight    (E,) weight of a message on each link, above 0
     own       1 if the first link of a client leads to its own state, otherwise 0
     copies    largest number of copies of a message that a client sends; 1 with a server
@@ -99,7 +100,8 @@ def links_of_graph(adjacency: np.ndarray, every: int = 1, copies: int | None = N
     Returns
     -------
     Links
-        Weights a_kl of the module, times 1 + d_k for the receiving client k. They are 1 if all
+        The weight of a link from k to l is a_kl (module docstring) times 1 + d_l, so that the
+        weights of the messages that l receives sum to their number. All weights are 1 if all
         clients have the same number of neighbours.
 
     Raises

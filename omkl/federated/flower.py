@@ -1,7 +1,8 @@
 """Deployment of a federation on Flower, by its public ServerApp and ClientApp.
 
-Every SuperNode opens the file named in its node config (``own_rows``). Flower carries the messages,
-authenticates nodes and provides TLS; a round takes seconds. Run config of the app:
+Every client (Flower: SuperNode) opens the file named in its node config (``own_rows``). Flower
+carries the messages, authenticates nodes and provides TLS. A round takes seconds. Run config of the
+app:
 
     settings                   settings of ``omkl-run``
     inputs, target             names of columns
@@ -9,7 +10,7 @@ authenticates nodes and provides TLS; a round takes seconds. Run config of the a
     folder                     folder of the server's results
     timeout                    seconds per round
 
-Node config of a SuperNode: ``data``, its file; ``partition-id``, its client number from 0; and
+Node config of a client: ``data``, its file; ``partition-id``, its client number from 0; and
 ``folder``, by default next to the file. The server's folder contains
 
     state.npz    state after the last round    rounds.csv   measurements of each client and round
@@ -58,8 +59,8 @@ HEADERS = {
 }
 POLL_SECONDS = 1.0
 
-# The caller passes functions that build a plan from settings and write a model file: both belong to
-# layers above this one.
+# The caller passes functions that build a plan and write a model file. They belong to higher
+# layers, which this module must not import.
 PlanOf = Callable[[Terms], Plan]
 
 # --- messages -----------------------------------------------------------------------------------
@@ -75,19 +76,19 @@ def record(kind: str, arrays: Mapping[str, np.ndarray], **fields: Any) -> Record
 
 
 def contents(content: RecordDict) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Return the fields and arrays of a message. A malformed message raises Flower's own errors."""
+    """Return the fields and arrays of a message. Raises Flower's errors for a malformed message."""
     arrays = {key: array.numpy() for key, array in content.array_records["arrays"].items()}
     return dict(content.config_records["fields"]), arrays
 
 
 def broadcast_record(kind: str, broadcast: Broadcast) -> RecordDict:
-    """Return the message to all clients: kind "round" or, after the last round, "finished"."""
+    """Return the message to all clients, of kind "round" or, after the last round, "finished"."""
     arrays = broadcast._asdict()
     return record(kind, t=arrays.pop("t"), arrays=arrays)
 
 
 def reply_record(client: int, t: int, reply: Reply) -> RecordDict:
-    """Return the message with a client's reply: the update, counts of rows and sums of errors.
+    """Return the message of a client with the content of its reply.
 
     Parameters
     ----------
@@ -106,9 +107,9 @@ def reply_record(client: int, t: int, reply: Reply) -> RecordDict:
 
 
 def read_reply(content: RecordDict) -> tuple[int, int, Reply]:
-    """Return client, round and reply of a message. A malformed message raises Flower's own errors.
+    """Return client, round and reply of a message. Raises Flower's errors for a malformed message.
 
-    Raises Refused with the client's reason if the client rejected the round.
+    Raises Refused with the client's reason if the client refused the round.
     """
     fields, arrays = contents(content)
     if fields["kind"] == "refused":
@@ -126,7 +127,7 @@ def read_reply(content: RecordDict) -> tuple[int, int, Reply]:
 
 
 def client_app(plan_of: PlanOf, model_of: Callable[[DataOwner], bytes | None]) -> ClientApp:
-    """Return the app of every SuperNode, which opens the file in its node config."""
+    """Return the app of every client, which opens the file in its node config."""
     from flwr.app import Message
     from flwr.clientapp import ClientApp
 
@@ -154,13 +155,13 @@ def answer(
     Parameters
     ----------
     content
-        Message of the server, as from ``broadcast_record``.
+        Message of the server, from ``broadcast_record``.
     context
         Flower's context, with the node config and the run config.
     plan_of
-        Makes the plan of the federation from its terms.
+        Function that makes the plan of the federation from its terms.
     model_of
-        Returns the bytes of ``model.npz`` after the last round, or None for no file.
+        Function that returns the bytes of ``model.npz`` after the last round, or None for no file.
 
     Returns
     -------
@@ -221,9 +222,9 @@ def server_app(plan_of: PlanOf, model_of: Callable[[Coordinator], bytes | None])
 
 
 class Coordinator:
-    """Server of a federation with its folder, independent of the network.
+    """Server of a federation with the folder of its results. It does not depend on the network.
 
-    ``t`` is the last closed round. Raises ValueError if the folder was begun with other terms.
+    ``t`` is the last closed round. Raises ValueError if the folder belongs to other terms.
     """
 
     def __init__(self, folder: Path, terms: Terms, plan: Plan) -> None:
@@ -245,7 +246,7 @@ class Coordinator:
         return bool((self.server.lengths <= self.t).all())
 
     def expected(self) -> set[int]:
-        """Return the clients that have rows for the open round."""
+        """Return the clients that have rows in the open round."""
         begun = self.server.t - self.server.every
         return set(np.flatnonzero(self.server.lengths > begun).tolist())
 
@@ -260,9 +261,10 @@ class Coordinator:
         return set(self._replies)
 
     def receive(self, node: int, nodes: Container[int], client: int, t: int, reply: Reply) -> None:
-        """Store the reply of a node.
+        """Store the reply of a node (a connection to a client) to the open round.
 
-        A node speaks for one client. A client keeps its node while that node is connected.
+        A node can speak for one client only. While it is connected, no other node can speak for
+        this client.
 
         Parameters
         ----------
@@ -300,13 +302,13 @@ class Coordinator:
         self._replies[client] = reply
 
     def note(self, client: int, reason: str) -> None:
-        """Record a failure of ``client`` (-1: unknown) once, even if the round is repeated."""
+        """Record a failure of ``client`` (-1: unknown). A reason is recorded once per round."""
         noted = {event.reason for event in self.server.events if event.t == self.server.t}
         if reason not in noted:
             self.server.note(client, reason)
 
     def close_round(self) -> None:
-        """Learn from the replies in the order of the clients, and save the state."""
+        """Learn from the replies to the open round, client by client, and save the state."""
         server, lines = self.server, []
         noted = {event.client for event in server.events if event.t == server.t}
         for client in sorted(self.expected() - self.answered - noted):
@@ -330,7 +332,7 @@ class Coordinator:
         write_state(self.folder, self.terms, server.checkpoint())
 
     def summary(self) -> str:
-        """Return the mean squared error of each client over the rows that it reported."""
+        """Return a text with the mean squared error of each client over its reported rows."""
         n_rounds = min(self.t, int(self.server.lengths.max()))
         lines = [f"{pluralize(n_rounds, 'round')}, {pluralize(len(self._lines(EVENTS)), 'event')}"]
         measured = [(int(line[1]), int(line[2]), float(line[3])) for line in self._lines(ROUNDS)]
@@ -342,7 +344,7 @@ class Coordinator:
         return "\n".join(lines)
 
     def _lines(self, name: str) -> list[list[str]]:
-        """Return the complete lines of a file of results up to the last closed round."""
+        """Return the complete lines of a CSV file of results, up to the last closed round."""
         path, header = self.folder / name, HEADERS[name]
         if not path.exists():
             return []
@@ -356,7 +358,7 @@ class Coordinator:
 
 
 def serve(coordinator: Coordinator, grid: Grid, timeout: float) -> None:
-    """Run all remaining rounds with the nodes of a grid.
+    """Run the remaining rounds with the nodes of a grid, and tell them when the last one is over.
 
     Parameters
     ----------
@@ -381,7 +383,10 @@ def serve(coordinator: Coordinator, grid: Grid, timeout: float) -> None:
 
 
 def _ask(coordinator: Coordinator, grid: Grid, broadcast: Broadcast, timeout: float) -> None:
-    """Send the round to the nodes of clients with rows left, and to nodes not yet assigned."""
+    """Send the round to the clients that still have rows, and receive their replies.
+
+    Nodes whose client is not known yet also get the round.
+    """
     nodes = list(grid.get_node_ids())
     expected = (None, *coordinator.expected())
     asked = [node for node in nodes if coordinator.clients.get(node) in expected]

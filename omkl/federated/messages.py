@@ -3,15 +3,15 @@
 ``average`` is (10) of Ghari and Shen (NeurIPS 2022): a client that sent nothing for a row counts as
 if it had left the row unchanged.
 
-A client first clips its message and then adds Gaussian noise (``protect``). The noise is
-proportional to the clip, so clipping must come first. The server refuses a message that changes too
-much (``accepts``). Before it takes the mean it can discard the largest and the smallest values of
-every coordinate (``combine_messages``). With ``NO_PROTECTION`` and an ``Inbox`` without cuts, all
-of this is off, and the arithmetic is that of the learners alone.
+``protect`` first clips a message and then adds Gaussian noise at the client. The noise is
+proportional to the clip, so clipping must come first. With ``accepts`` the server refuses a message
+that changes too much. With ``combine_messages`` it discards the largest and the smallest values of
+every coordinate before it takes the mean. With ``NO_PROTECTION`` and an ``Inbox`` without limits,
+none of this happens.
 
 Shapes: N rows of W shared parameters, E losses; ``theta`` of a server's model is (N, W). Every
-function reads a row as two halves, sines and cosines, because a load that crosses the border
-of two halves would wait until both are stored.
+function reads a row as two halves, sines and cosines. A pack (eight numbers, see ``simd``) that
+crossed the border would have to wait until both halves are stored.
 """
 
 from __future__ import annotations
@@ -24,17 +24,19 @@ import numpy as np
 from omkl.core.compiler import inlined
 from omkl.core.simd import LANES, fma, load, pack, store, total
 
-OFF = math.inf
+OFF = math.inf  # a limit that is not set
 
 
 class Message(NamedTuple):
-    """Message of a client: ``n[0]`` rows of the shared parameters and ``n[1]`` losses.
+    """Message of a client: rows of the shared parameters, and losses.
 
     If it has as many losses as rows, they belong to the rows, in order. Otherwise they belong to
     all kernels.
 
-    rows    (m,) int64 indices   theta   (m, W) new values of the rows
-    losses  (E,)                 n       (2,) int64, of rows and losses in use
+    rows    (m,) int64 indices of rows
+    theta   (m, W) new values of these rows
+    losses  (E,) losses
+    n       (2,) int64, number of rows and number of losses in use
     """
 
     rows: np.ndarray
@@ -44,7 +46,7 @@ class Message(NamedTuple):
 
 
 def empty_message(n_rows: int, n_parameters: int, n_losses: int) -> Message:
-    """Return a message with space for ``n_rows`` rows (m, W) and ``n_losses`` losses (E,).
+    """Return an empty message with space for m rows (m, W) and E losses (E,).
 
     Parameters
     ----------
@@ -106,7 +108,9 @@ def copy_row(source, i, target, j):
 
 @inlined
 def step_into(model, i, message, j, features, step, shrink):
-    """Write shrink theta_i - step z_i to a row of a message, like ``gradient_step`` in place.
+    """Write theta_i after a gradient step, shrink theta_i - step z_i, to a row of a message.
+
+    The model itself does not change.
 
     Parameters
     ----------
@@ -117,7 +121,7 @@ def step_into(model, i, message, j, features, step, shrink):
     message, j
         Output, and its row.
     features
-        Tile with the features of the row.
+        Tile with the features z of the row.
     step, shrink
         Factors of the features and of the parameters.
     """
@@ -148,7 +152,7 @@ def step_into(model, i, message, j, features, step, shrink):
 
 @inlined
 def squared_norm(theta, i):
-    """Return ||theta[i]||^2 of theta (N, W), bit for bit as ``gradient_step`` writes it."""
+    """Return ||theta[i]||^2 of theta (N, W), with the same bits as ``gradient_step``."""
     D = theta.shape[1] // 2
     w = 2 * D * i
     a = pack(0.0)
@@ -222,7 +226,7 @@ def has_losses_of_rows(n):
 
 @inlined
 def add_message(server, message, weight):
-    """Add a multiple of a message to the sums of this round.
+    """Add a message, times a weight, to the sums of this round.
 
     Parameters
     ----------
@@ -268,7 +272,7 @@ def average_entries(theta, sums, start, n, silent, share):
     start, n
         Flat index of the first entry, and number of entries.
     silent
-        Weight of the current parameters: the number of members that sent no message.
+        Weight of the current parameters: the number of members that did not send this row.
     share
         1 / members.
     """
@@ -285,9 +289,9 @@ def average_entries(theta, sums, start, n, silent, share):
 def average(server):
     """Move theta_i to theta_i - (1/K) sum over k in C_i of (theta_i - theta_ik), (10).
 
-    C_i are the clients that sent row i, and K is ``server.members``. The code computes a mean of K
-    rows, so that a single client's row is taken without rounding. On a graph each row counts by its
-    weight.
+    C_i are the clients that sent row i, and K is ``server.members``. The code computes this as a
+    mean of K rows, so that the row of a single client is taken without rounding. On a graph each
+    row counts by the weight of its link.
     """
     theta = server.model.theta
     W = theta.shape[1]
@@ -306,7 +310,7 @@ def average(server):
 
 @inlined
 def clear(server):
-    """Set the sums of the losses to 0 for the next round. ``average`` does so for the rows."""
+    """Set the sums of losses and messages to 0 for the next round. ``average`` clears the rows."""
     server.losses[:] = 0.0
     server.senders[0] = 0.0
 
@@ -315,14 +319,14 @@ def clear(server):
 
 
 class Protection(NamedTuple):
-    """Clips and noise of one message. The clips are infinite without noise.
+    """Clips and noise of one message. Without noise the clips are infinite.
 
     clip          largest norm of the change of a message, over all its rows
     clip_losses   largest norm of its losses
     noise         standard deviation of the noise on every parameter
     noise_losses  standard deviation of the noise on every loss
-    whole         True: the rows are clipped, not their change, because the client does not receive
-                  the server's rows
+    whole         True: the rows themselves are clipped, because the client does not receive the
+                  server's rows. False: the changes of the rows are clipped
     """
 
     clip: float
@@ -338,12 +342,12 @@ NO_PROTECTION = Protection(OFF, OFF, 0.0, 0.0, False)  # messages are sent uncha
 class Inbox(NamedTuple):
     """Limits of messages at the server, and storage of a round's messages for a robust mean.
 
-    max_change, max_loss   limits above which a message is refused; infinite: none
-    cuts     (K + 1,) int64: of n values, cuts[n] are discarded at either end. (0,) for plain means;
-             the arrays below are then empty
-    rows     (K, m) int64     theta   (K, m, W)
-    losses   (K, E)           n       (K, 2) int64, of each message
-    taken    (1,) int64, messages so far
+    max_change  limit of the norm of a message's change, above which it is refused; infinite: none
+    max_loss    limit of the size of a loss, above which the message is refused; infinite: none
+    cuts     (K + 1,) int64: of n values, the cuts[n] largest and the cuts[n] smallest are
+             discarded. (0,) for plain means; the arrays below are then empty
+    rows     (K, m) int64, theta (K, m, W), losses (K, E) and n (K, 2) int64 of each message
+    taken    (1,) int64, number of stored messages
     column   (K,) one coordinate of all messages
     place    (K, 2) int64, message and row of each value of ``column``
     """
@@ -365,7 +369,10 @@ class Inbox(NamedTuple):
 
 @inlined
 def share_within(norm2, clip):
-    """Return the factor that shortens a vector to norm ``clip`` or less; 0 if it is not finite."""
+    """Return the factor that shortens a vector to a norm of at most ``clip``.
+
+    ``norm2`` is its squared norm. The factor is 0 if it is not finite.
+    """
     if not norm2 < math.inf:
         return 0.0
     norm = math.sqrt(norm2)
@@ -376,7 +383,7 @@ def share_within(norm2, clip):
 def protect(protection, theta, message, normals):
     """Clip a message, then add noise.
 
-    A change that is not finite is sent as zero, because no noise could hide it.
+    If the change of the message is not finite, it is sent as 0, because no noise could hide it.
 
     Parameters
     ----------
@@ -421,16 +428,16 @@ def protect(protection, theta, message, normals):
 def quantise(levels, whole, theta, message, uniform):
     """Round the changes in a message to 0 or one of ``levels`` values on either side of 0.
 
-    An entry between two values goes to the upper one with the probability that makes its
-    expectation the entry. The largest value of a row is its largest entry.
+    An entry between two values is rounded up with the probability for which the expectation is the
+    entry. The largest value of a row is its largest entry.
 
     Parameters
     ----------
     levels
-        Values on either side of 0; 0 for no rounding.
+        Number of values on either side of 0; 0 for no rounding.
     whole
-        True: the rows are rounded, not their changes, because the client does not receive the
-        server's rows.
+        True: the rows themselves are rounded, because the client does not receive the server's
+        rows.
     theta
         Shared parameters (N, W) as last broadcast.
     message
@@ -489,7 +496,7 @@ def accepts(inbox, theta, message):
 
 @inlined
 def receive(server, message, inbox, weight):
-    """Add a multiple of a message to this round's sums, and return whether the server accepts it.
+    """Add a message, times a weight, to the sums of this round. Return False if it is refused.
 
     Parameters
     ----------
@@ -521,7 +528,7 @@ def receive(server, message, inbox, weight):
 
 @inlined
 def trimmed_sum(values, n, cut):
-    """Return n times the mean of the first n values without the largest and the smallest ones.
+    """Return n times the mean of the first n values without the ``cut`` largest and smallest ones.
 
     Parameters
     ----------
@@ -530,7 +537,7 @@ def trimmed_sum(values, n, cut):
     n
         Number of values.
     cut
-        Number of values left out at either end, < n / 2.
+        Number of values to discard at either end, < n / 2.
     """
     gap = 1
     while gap < n:
@@ -552,11 +559,11 @@ def trimmed_sum(values, n, cut):
 
 @inlined
 def combine_messages(server, inbox):
-    """Replace this round's sums by robust sums, so that (10) moves each row by the trimmed mean.
+    """Replace this round's sums by n times the trimmed means of the n values of each coordinate.
 
-    A row that n of K clients sent moves n / K of the way to the trimmed mean of the n values. A
-    client that sent nothing counts as in (10) and adds no value to the trimmed mean, so silent
-    clients cannot outvote the senders.
+    So (10) moves a row that n of K clients sent n / K of the way to the trimmed mean of the n
+    values. Clients that sent nothing count as in (10), but add no value to the trimmed mean.
+    Otherwise many silent clients could outvote the senders.
     """
     if inbox.cuts.shape[0] == 0:
         return

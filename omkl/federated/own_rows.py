@@ -1,4 +1,4 @@
-"""Data owner in a deployed federation: its file, the scaling of its rows, and its state.
+"""Data owner in a deployed federation: a client, its file, the scaling of its rows, and its state.
 
 The owner's folder contains
 
@@ -34,15 +34,15 @@ STATE, PREDICTIONS, MODEL = "state.npz", "predictions.csv", "model.npz"
 SUFFIXES, DELIMITERS = (".csv", ".tsv", ".txt"), (",", ";", "\t")
 MISSING = ("", "na", "nan", "null", "none")
 SCALINGS = ("columns", "none")
-N_FIXED = 2.0**60  # weight of fixed bounds in rows: so large that no target counts as an outlier
+N_FIXED = 2.0**60  # number of rows as which fixed bounds count, so large that nothing is an outlier
 
 
 class Terms(NamedTuple):
     """Terms of a federation that all parties share, from the run config of its Flower app.
 
     settings   settings of ``omkl-run``: algorithm, kernels, clients, federation.rounds, ...
-    inputs     names of the columns, in the order of x
-    target     name of the predicted column
+    inputs     names of the input columns, in order
+    target     name of the column to predict
     scaling    "columns": each client standardises by its rows so far; "bounds": all clients scale
                by ``bounds``; "none": rows are unchanged, and a missing value is 0
     bounds     (low, high) of every input and of the target, or {}
@@ -62,7 +62,7 @@ class Terms(NamedTuple):
 
 
 def read_terms(config: Mapping[str, Any]) -> Terms:
-    """Return the terms of a run config. Raises ValueError naming the wrong key."""
+    """Return the terms of a run config. Raises ValueError that names the wrong key."""
     inputs = tuple(name.strip() for name in str(config["inputs"]).split(",") if name.strip())
     target, scaling = str(config["target"]).strip(), str(config["scaling"])
     if not inputs or not target:
@@ -97,7 +97,11 @@ def _read_bounds(text: str, columns: Sequence[str]) -> dict[str, tuple[float, fl
 
 
 class Place(NamedTuple):
-    """Place in a file: an offset, 0 for the first row, and the number of lines before it."""
+    """Position in a file.
+
+    offset  number of bytes before it; 0 stands for the first row
+    line    number of lines before it
+    """
 
     offset: int = 0
     line: int = 0
@@ -111,17 +115,18 @@ def read_rows(
     Parameters
     ----------
     path
-        A text file with a header. Other columns are ignored, and so are rows without a target.
+        A text file with a header. Columns that ``terms`` does not name are ignored, and so are rows
+        without a target.
     terms
         Names of the columns.
     start, n
-        Place behind the rows that were read before, and most rows to read.
+        Position after the rows that were read before, and most rows to read.
 
     Returns
     -------
     X, y, place, ended
-        (m, d) with NaN for missing values, (m,), the place behind these rows, and whether the file
-        has no further row.
+        Inputs (m, d) with NaN for missing values, targets (m,), position after these rows, and
+        whether the file has no further row.
 
     Raises
     ------
@@ -165,9 +170,9 @@ def read_rows(
 def _labelled(
     reader: Any, name: str, passed: int, n_columns: int, target: int
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield the cells of each row with a target, and the number of its line.
+    """Yield the line number and the cells of each row with a target.
 
-    ``passed`` lines of the file are not among the lines of the CSV reader.
+    ``passed`` is the number of lines of the file that the CSV reader has not counted.
     """
     for cells in reader:
         number = passed + reader.line_num
@@ -197,10 +202,13 @@ def _number(cell: str, place: str) -> float:
 
 
 class ScaledRow(NamedTuple):
-    """Row x (d,) and its target in scaled units, and the scaling of the target.
+    """Row and target in scaled units.
 
-    If ``known``, a scaled prediction f is ``centre + unit * f`` in units of the target. An owner
-    that scales by its own rows knows the units from the first target on.
+    x       (d,) scaled inputs
+    y       scaled target
+    centre, unit  a scaled prediction f is ``centre + unit * f`` in units of the target
+    known   whether centre and unit are known. If the owner scales by its rows, they are known after
+            its first target
     """
 
     x: np.ndarray
@@ -211,7 +219,7 @@ class ScaledRow(NamedTuple):
 
 
 class Units:
-    """Scaling of one owner. A row is scaled first and enters the statistics afterwards."""
+    """Scaling of one owner by the statistics of its rows. A target is scaled before it is added."""
 
     def __init__(self, terms: Terms) -> None:
         self.scaling = terms.scaling
@@ -224,7 +232,7 @@ class Units:
             self._bounds = TargetUnits(N_FIXED, (low + high) / 2.0, high - low)
 
     def scale(self, x: np.ndarray, y: float) -> ScaledRow:
-        """Scale a row by the rows up to it, and its target by the targets before it."""
+        """Scale the inputs by the rows up to this one, and the target by the targets before it."""
         units = self._bounds or self._targets.now
         n, centre, unit = units
         label = y if self.scaling == "none" else units.scaled(y, soft=True)
@@ -254,9 +262,9 @@ class Units:
 
 
 def read_state(folder: Path, terms: Terms) -> dict[str, np.ndarray]:
-    """Return the arrays in a party's folder, or {} before its first round.
+    """Return the saved arrays of a client or server from its folder, or {} before its first round.
 
-    Raises ValueError if the folder was begun with other terms.
+    Raises ValueError if the folder belongs to other terms.
     """
     if not (folder / STATE).exists():
         return {}
@@ -272,12 +280,12 @@ def read_state(folder: Path, terms: Terms) -> dict[str, np.ndarray]:
 
 
 def write_state(folder: Path, terms: Terms, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write the state of a party for ``read_state``.
+    """Save the arrays of a client or server in its folder. ``read_state`` reads them.
 
     Parameters
     ----------
     folder
-        Folder of the party.
+        Folder of the client or server.
     terms
         Terms of the federation.
     arrays
@@ -292,12 +300,12 @@ def write_state(folder: Path, terms: Terms, arrays: Mapping[str, np.ndarray]) ->
 class Reply(NamedTuple):
     """Reply of a client to a broadcast.
 
-    update         None if the client has no row of the round
-    n_rows         rows learned since the last broadcast
-    n_scored       those rows whose prediction was in units of the target
-    squared_error  sum over the scored rows; 0 unless ``measured``
+    update         message with parameters and losses; None if the client has no row in the round
+    n_rows         number of rows learned since the last broadcast
+    n_scored       number of those rows whose prediction was in units of the target
+    squared_error  sum of squared errors over the scored rows; 0 unless ``measured``
     regret         (11) so far, in scaled units; NaN unless ``measured``
-    done           True once the client has learned its last row
+    done           whether the client has learned its last row
     """
 
     update: Update | None
@@ -311,8 +319,8 @@ class Reply(NamedTuple):
 class DataOwner:
     """Client ``number`` of a federation, with the rows of the file ``path``.
 
-    ``folder`` stores the state. After an error, construct a new owner on the same folder. Raises
-    ValueError if the folder belongs to another client or federation.
+    Its state is saved in ``folder``. After an error, construct a new owner with the same folder.
+    Raises ValueError if the folder belongs to another client or other terms.
     """
 
     def __init__(self, path: Path, folder: Path, number: int, terms: Terms, plan: Plan) -> None:
@@ -334,7 +342,7 @@ class DataOwner:
     def play(self, broadcast: Broadcast) -> Reply:
         """Predict and learn the next rows, and return the reply to the server.
 
-        Raises the errors of ``read_rows`` and ``Client.play``. The folder is then unchanged, and
+        Raises the errors of ``read_rows`` and ``Client.play``. Then the folder does not change, and
         the same rows are read in the next round.
         """
         if self._last is not None and broadcast.t <= self.t:
@@ -367,7 +375,7 @@ class DataOwner:
         return reply
 
     def finish(self, broadcast: Broadcast) -> None:
-        """Take over the parameters after the last round."""
+        """Set the parameters to those of the broadcast after the last round."""
         self.party.take(broadcast)
 
     def _keep(self, t: int, reply: Reply, lines: list[tuple[int, int, float, float]]) -> None:

@@ -1,8 +1,8 @@
-"""One server or one client on its own, connected by messages only.
+"""A single server or a single client, connected by messages only.
 
 The server sends a ``Broadcast`` to the clients, and each client answers with an ``Update``. The
-arithmetic is that of the simulation: the same compiled steps on the same states. Every party draws
-the random features from the seed, so features are never sent.
+results are those of the simulation, because both run the same compiled steps on the same states.
+Server and clients draw the random features from the seed, so features are never sent.
 """
 
 from __future__ import annotations
@@ -41,13 +41,14 @@ class Broadcast(NamedTuple):
 
     theta      rows of the shared parameters (n, W): all rows, or only those of ``announced``
     log_w      (E,) logarithms of the server's weights; (0,) if clients have their own
-    announced  int64 indices of the rows that the server selected for this round
+    announced  int64 indices of the rows that the server drew for this round
     asked      int64 clients that are to send an update; (0,) for all
-    senders    with ``exchange.every`` = k > 1 the numbers of clients (N + 2,) that sent each row,
-               that sent anything, and that could send, in the last exchange; otherwise (0,)
+    senders    (0,) unless ``exchange.every`` = k > 1, see below
 
-    With k > 1 clients have their own states, and ``t`` is the round of the next exchange. ``theta``
-    (N, W) and ``log_w`` are then the sums of the parameters and losses sent in the last exchange.
+    With k > 1 clients have their own states, and ``t`` is the round of the next exchange. The
+    message then contains the last exchange: ``theta`` (N, W) and ``log_w`` are sums of the
+    parameters and losses that clients sent. ``senders`` (N + 2,) has the number of clients that
+    sent each row, that sent anything, and that could send.
     """
 
     t: int
@@ -59,9 +60,13 @@ class Broadcast(NamedTuple):
 
 
 class Update(NamedTuple):
-    """Update of one client in round t: new values (n, W) of rows (n,), and losses (E,).
+    """Update of one client in round t. A client that was not asked sends neither rows nor losses.
 
-    A client that is not among ``Broadcast.asked`` sends neither rows nor losses.
+    client  number of the client
+    t       round
+    rows    (n,) indices of rows
+    theta   (n, W) new values of these rows
+    losses  (E,) losses
     """
 
     client: int
@@ -72,18 +77,23 @@ class Update(NamedTuple):
 
 
 class Event(NamedTuple):
-    """Rejected message: round, client (-1: unknown) and reason."""
+    """Rejected message.
+
+    t       round
+    client  number of the client; -1 if unknown
+    reason  reason, one short line
+    """
 
     t: int
     client: int
     reason: str
 
 
-LARGEST_MEASURED = 1e140  # the sum of squares over all clients stays finite
+LARGEST_MEASURED = 1e140  # limit of a reported error, so that sums of squares stay finite
 
 
 class Refused(ValueError):
-    """Error: an update cannot be used; the text says why."""
+    """Error: a message cannot be used. The text gives the reason."""
 
 
 @compiled
@@ -93,7 +103,7 @@ def run_client_round(params, server, clients, t, X, y, u, normals, protection, s
     Parameters
     ----------
     params, server, clients
-        Hyper-parameters, the server's state as broadcast, and the client's own.
+        Hyper-parameters, the server's state as broadcast, and the state of the client.
     t
         Round, >= 1.
     X, y
@@ -113,7 +123,7 @@ def run_client_round(params, server, clients, t, X, y, u, normals, protection, s
 
 @compiled
 def run_broadcast_selection(params, server, t, u):
-    """Run the server's part before the clients' parts.
+    """Run the step of the server before the clients' steps.
 
     Parameters
     ----------
@@ -129,7 +139,7 @@ def run_broadcast_selection(params, server, t, u):
 
 @compiled
 def run_receipt(server, message, inbox):
-    """Receive one message at the server, and return whether it is accepted.
+    """Receive one message at the server, and return whether the server accepts it.
 
     Parameters
     ----------
@@ -145,7 +155,7 @@ def run_receipt(server, message, inbox):
 
 @compiled
 def run_aggregation(params, server, t, inbox):
-    """Run the server's part after the clients' parts.
+    """Run the step of the server after the clients' steps.
 
     Parameters
     ----------
@@ -154,7 +164,7 @@ def run_aggregation(params, server, t, inbox):
     t
         Round, >= 1.
     inbox
-        Messages of the round that a robust mean needs.
+        Messages of the round, stored for a robust mean.
     """
     combine_messages(server, inbox)
     aggregate(params, server, t)
@@ -180,7 +190,10 @@ def set_row(model, i, values):
 
 
 def _require_fit(own: Broadcast | Update, found: Broadcast | Update, N: int) -> None:
-    """Raise Refused unless a message's arrays have the shapes of ``own``; N rows are shared."""
+    """Raise Refused unless the arrays of message ``found`` have the shapes and types of ``own``.
+
+    N is the number of shared rows.
+    """
     numbers: dict[str, Any] = {name: None for name in ("client", "t") if name in found._fields}
     arrays = {name: array for name, array in found._asdict().items() if name not in numbers}
     try:
@@ -191,13 +204,13 @@ def _require_fit(own: Broadcast | Update, found: Broadcast | Update, N: int) -> 
 
 
 def shared_parameters(job: Plan, seed: int) -> Any:
-    """Return the shared parameters before the first round. Every party draws them itself."""
+    """Return the shared parameters before the first round, drawn from the seed."""
     d, D, budget = job.n_inputs, job.D, job.settings.max_upload
     return job.algorithm.model(job.params, job.used, d, D, seed, budget)
 
 
 class Server:
-    """Server of a federation: broadcasts, receives, aggregates.
+    """Server of a federation: sends broadcasts, receives updates, and combines them.
 
     An update that is late, malformed or too large is refused and recorded in ``events``. The round
     goes on without it. A client without an update counts as a client that changed nothing.
@@ -237,7 +250,7 @@ class Server:
         protocol.qualify_names(model)
 
     def broadcast(self) -> Broadcast:
-        """Begin the rounds up to the next exchange, and return the message to all clients."""
+        """Begin the next round, or the rounds up to the next exchange, and return the broadcast."""
         self.t += self.every
         self._senders = set()
         state = self.state
@@ -254,7 +267,7 @@ class Server:
         return Broadcast(self.t, *sent, self._ask(), np.zeros(0))
 
     def _ask(self) -> np.ndarray:
-        """Draw the clients that are to send an update; (0,) stands for all."""
+        """Draw the clients that are to send an update. An empty array (0,) stands for all."""
         present = np.array(self.present(), dtype=np.int64)
         wanted = self.guards.clients_per_round
         drawn = privacy.draw_asked(self._asking_rng, 1, self.n_clients, present, wanted)
@@ -292,8 +305,8 @@ class Server:
             raise Refused(f"it is larger than {' and '.join(limits)} allow")
 
     def note(self, client: int, reason: str) -> None:
-        """Record a failure of ``client`` in this round; the round goes on."""
-        # The reason may hold text of the client: sanitise it and keep one short line.
+        """Record a failure of ``client`` in this round. The round continues."""
+        # The reason may contain text from the client. Escape it, and shorten it to one line.
         reason = " ".join(plain(reason[:LONGEST_REASON]).split())
         self.events.append(Event(self.t, client, reason))
         log.warning("round %d, client %d: %s", self.t, client, reason)
@@ -301,8 +314,7 @@ class Server:
     def measured(self, client: int, **numbers: float) -> tuple[float, ...]:
         """Return the measurements of a client. An impossible number becomes NaN, with an event.
 
-        A NaN from the client means that nothing was measured. The update of the client counts in
-        any case.
+        A NaN from the client means that it measured nothing. Its update counts in any case.
         """
         for name, number in numbers.items():
             if abs(number) > LARGEST_MEASURED or (name == "squared_error" and number < 0):
@@ -344,8 +356,7 @@ class Server:
     def finish(self) -> None:
         """End the round: learn from the updates that were accepted.
 
-        A client does not count as a member after the end of its stream, as its ``lengths`` gives
-        it.
+        A client whose stream has ended (``lengths``) does not count as a member.
         """
         self.state.members[0] = sum(self.t <= self.lengths[client] for client in self._asked)
         if self.every > 1:
@@ -357,11 +368,11 @@ class Server:
         )
 
     def present(self) -> list[int]:
-        """Return the clients that have a sample in this round."""
+        """Return the clients that have a row in this round."""
         return [k for k in range(self.n_clients) if self.t <= self.lengths[k]]
 
     def checkpoint(self) -> dict[str, np.ndarray]:
-        """Return all arrays that the next round depends on. Call it between two rounds."""
+        """Return copies of the arrays that the next round depends on. Call it between rounds."""
         state = self.state
         sums = {f"sums.{k}": array for k, array in enumerate(self._sums if self.every > 1 else ())}
         return sums | {
@@ -374,7 +385,7 @@ class Server:
         }
 
     def restore(self, checkpoint: Mapping[str, np.ndarray]) -> None:
-        """Restore a fresh server from ``checkpoint()``, to the bit."""
+        """Restore a new server from ``checkpoint()``, equal to the last bit."""
         self.t = int(checkpoint["t"][0])
         for i, values in enumerate(checkpoint["theta"]):
             set_row(self.state.model, i, values)
@@ -392,9 +403,9 @@ class Server:
 class Client:
     """Client ``client`` of a federation, on its own stream.
 
-    Its state, cumulative losses and the number of rounds whose random numbers it has drawn must
-    survive a restart: ``checkpoint`` returns them and ``restore`` takes them. Noise comes from the
-    operating system's source of randomness.
+    ``checkpoint`` returns what must survive a restart: the state of the client, its cumulative
+    losses, and the number of rounds whose random numbers it has drawn. ``restore`` continues from
+    it. Noise comes from the operating system's source of randomness.
     """
 
     def __init__(self, job: Plan, seed: int, client: int) -> None:
@@ -404,7 +415,7 @@ class Client:
         self.seed = seed
         algorithm = job.algorithm
         model = shared_parameters(job, seed)
-        self.server = protocol.new_server_state(algorithm, model)  # as last broadcast
+        self.server = protocol.new_server_state(algorithm, model)  # from the last broadcast
         self._first_state = algorithm.client_state(job.params, job.used, model, 1)
         protocol.qualify_names(self._first_state, model)
         self.every = job.settings.message_exchange.every
@@ -436,11 +447,11 @@ class Client:
         Parameters
         ----------
         broadcast
-            As the server of this federation sent it.
+            Message of the server of this federation.
         X, y
-            (n, d) rows and (n,) targets. n is 1, or up to k with ``exchange.every`` = k: the last
-            of k rows is that of round ``broadcast.t``, and the client learns alone from the rows
-            before it. Fewer than k rows are the last rows of the stream.
+            Rows (n, d) and targets (n,). n is 1. With ``exchange.every`` = k, n is k, or less at
+            the end of the stream. The k-th row belongs to round ``broadcast.t``, and the client
+            learns the rows before it without an exchange.
 
         Returns
         -------
@@ -453,8 +464,8 @@ class Client:
         ValueError
             The broadcast does not fit, or there are no rows for its rounds.
         Refused
-            A number of the broadcast, of the reply or of the new state is not finite. The client
-            keeps its former state, because a state that is not finite stays so.
+            A number of the broadcast, of the reply or of the new state is not finite. Then the
+            client returns to its former state, because a state that is not finite would stay so.
         """
         first = broadcast.t - self.every + 1
         if not 0 < len(y) <= self.every or not 1 <= first <= self.job.lengths.max():
@@ -525,7 +536,7 @@ class Client:
             server.log_w[:] = broadcast.log_w
 
     def _learn_exchanged(self, broadcast: Broadcast) -> None:
-        """Learn from the messages of all clients in the last exchange."""
+        """Learn from the sums of all clients' messages in the last exchange."""
         state = self.server
         *senders_of, n_senders, members = broadcast.senders
         if members > 0.0:
@@ -551,7 +562,7 @@ class Client:
         return kept | {"losses": self.losses.copy(), "drawn": np.array([self._drawn])}
 
     def restore(self, checkpoint: Mapping[str, np.ndarray]) -> None:
-        """Continue from a ``checkpoint()``."""
+        """Continue from the arrays of ``checkpoint()``."""
         self._rewind()
         for name, array in self.state._asdict().items():
             array[...] = checkpoint[name]

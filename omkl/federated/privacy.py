@@ -1,23 +1,23 @@
 """Protection against leaking or harmful messages: noise, refusals, robust means.
 
-``Safeguards`` are the settings; their arithmetic is in ``messages``. The page ``docs/privacy.md``
-shows how a sample is recovered from a message without noise.
+``Safeguards`` has the settings. ``messages`` applies them. The page ``docs/privacy.md`` shows how a
+sample is recovered from a message without noise.
 
 **Accounting of noise.** A client clips the change of its message to the norm ``clip`` and its
-losses to the norm ``clip_losses``, and adds Gaussian noise to both before anything leaves it
-(``messages.protect``). Even the server therefore learns no more than (epsilon, delta) allows. This
-is the local model of differential privacy.
+losses to the norm ``clip_losses``, and adds Gaussian noise to both before it sends them
+(``messages.protect``). So (epsilon, delta) also limits what the server learns. This is the local
+model of differential privacy.
 
 Two streams are neighbours if they differ in one sample (``unit`` sample) or in all samples of one
-client (``unit`` client). Messages of neighbours differ by a norm of at most 2 clip, so noise of
-standard deviation 2 clip z has the noise multiplier z. Two vectors of multiplier z are together one
-Gaussian mechanism of multiplier z / sqrt(2), and n messages one of z / sqrt(n), whether or not they
-are chosen adaptively (Dong, Roth, Su, "Gaussian differential privacy", 2022). The epsilon of this
-mechanism for a given delta is exact: Balle and Wang, "Improving the Gaussian mechanism", ICML 2018,
-in Google's ``dp_accounting``.
+client (``unit`` client). Messages of neighbours differ by a norm of at most 2 clip. Noise of
+standard deviation 2 clip z is said to have the multiplier z. Two vectors of multiplier z together
+are one Gaussian mechanism of multiplier z / sqrt(2), and n messages one of z / sqrt(n), even if
+later messages depend on earlier ones (Dong, Roth, Su, "Gaussian differential privacy", 2022). The
+epsilon of this mechanism for a given delta is exact: Balle and Wang, "Improving the Gaussian
+mechanism", ICML 2018, in Google's ``dp_accounting``.
 
 One sample can change as many messages as the algorithm's ``exposure`` returns. Asking only a random
-part of the clients gives no amplification here, because the server knows which clients it asked.
+part of the clients does not increase privacy here, because the server knows which clients it asked.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class Privacy(NamedTuple):
-    """Settings ``privacy.*`` of a run with epsilon."""
+    """Settings ``privacy.*`` of a run with noise: the values of the module docstring."""
 
     epsilon: float
     delta: float
@@ -48,13 +48,13 @@ class Privacy(NamedTuple):
 
 
 class Safeguards(NamedTuple):
-    """Settings of the exchange of messages; all off by default.
+    """Settings of the exchange of messages. By default none of them is active.
 
-    clients_per_round  clients asked for messages, drawn at random every round; None: all
-    max_change         largest norm by which a message may move the shared parameters
+    clients_per_round  number of clients asked for messages, drawn at random every round; None: all
+    max_change         largest norm by which a message may change the shared parameters
     max_loss           largest size of a loss in a message
-    trim               share of the values discarded at either end, by coordinate, before the mean;
-                       0.5 is the median
+    trim               share of the values of a coordinate that is discarded at either end before
+                       the mean; 0.5 is the median
     privacy            noise at the clients
 
     The server refuses a message above ``max_change`` or ``max_loss``.
@@ -71,7 +71,7 @@ NO_SAFEGUARDS = Safeguards()
 
 
 def require_no_server(algorithm: FederatedAlgorithm, guards: Safeguards) -> None:
-    """Raise ValueError for settings that need the messages of all clients in every round."""
+    """Raise ValueError for settings that need a server which receives messages in every round."""
     if algorithm.announces[1]:
         raise ValueError(
             f"the server of {algorithm.name} draws for all clients: it takes neither "
@@ -85,10 +85,11 @@ def require_no_server(algorithm: FederatedAlgorithm, guards: Safeguards) -> None
 
 
 def cuts(trim: float, n_senders: int) -> np.ndarray:
-    """Return the number of values to discard at either end of n = 0..n_senders values.
+    """Return the number of values to discard at either end of n values, for n = 0..n_senders.
 
     The result is (n_senders + 1,) int64. The discarded share is at least ``trim``, but one or two
-    values always remain, so nothing is discarded from fewer than three. For ``trim`` 0 it is (0,).
+    values always remain, so nothing is discarded from fewer than three. If ``trim`` is 0, the
+    result is empty, (0,).
     """
     if trim == 0.0:
         return np.zeros(0, dtype=np.int64)
@@ -157,7 +158,7 @@ def draw_asked(
     """Draw the clients that are asked in each of n rounds.
 
     Every set of ``wanted`` clients is equally likely. The generator always draws for all K clients,
-    so that its state does not depend on ``present``.
+    so that its state does not depend on which clients are present.
 
     Parameters
     ----------
@@ -195,8 +196,9 @@ class Account(NamedTuple):
     """Result of the accounting of a federation's noise.
 
     noise, noise_losses   standard deviations of the noise on a parameter and on a loss
-    messages              messages that one unit of privacy can change
-    epsilon_of_sample, epsilon_of_client   at delta, for one sample and for a client's whole stream
+    messages              number of messages that one sample or client (the ``unit``) can change
+    epsilon_of_sample, epsilon_of_client   epsilon at delta, for one sample and for a client's
+                                           stream
     """
 
     noise: float
@@ -220,17 +222,17 @@ def account(
     N
         Number of kernels.
     n_rounds
-        Messages of a client.
+        Number of messages of a client.
 
     Raises
     ------
     ValueError
-        Noise on messages cannot give this privacy, or ``dp_accounting`` is not installed.
+        No noise on messages can give this privacy, or ``dp_accounting`` is not installed.
     """
     gaussian = _accountant()
     of_sample = algorithm.exposure(params, N, n_rounds)
     messages = of_sample if privacy.unit == "sample" else n_rounds
-    vectors = 2 if algorithm.shared_weights else 1  # of a message: its rows, its losses
+    vectors = 2 if algorithm.shared_weights else 1  # per message: rows, and perhaps losses
     alone = gaussian.get_sigma_gaussian(privacy.epsilon, privacy.delta)
     multiplier = alone * math.sqrt(messages * vectors)
 
@@ -260,14 +262,14 @@ def _accountant() -> ModuleType:
 
 
 class SecretNormals:
-    """Standard normal numbers from the randomness of the operating system; no seed repeats them.
+    """Standard normal numbers from the randomness of the operating system. No seed repeats them.
 
-    They are doubles. Noise of doubles reveals a little through its rounding (Mironov, CCS 2012);
-    this class does not hide it.
+    They are floating-point numbers, whose rounding reveals a little (Mironov, CCS 2012). This class
+    does not prevent it.
     """
 
     def standard_normal(self, size: int) -> np.ndarray:
-        """Return (size,) numbers by the inverse of the normal distribution function."""
+        """Return ``size`` numbers, by the inverse of the normal distribution function."""
         from scipy.special import ndtri  # imported here: runs without noise do not need SciPy
 
         whole = np.frombuffer(os.urandom(8 * size), dtype=np.uint64) >> np.uint64(11)

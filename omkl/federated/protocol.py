@@ -2,18 +2,19 @@
 
 Each of K clients sees its own stream. A server has the shared parameters. Every round is
 
-    broadcast_selection  the server draws the rows that it names to all clients
+    broadcast_selection  the server draws rows of the shared parameters, and names them to all
+                         clients
     select               a client draws the rows of the shared parameters that it will learn
-    predict              the client predicts from the server's state and its own
+    predict              the client predicts from the states of the server and of itself
     local_step           the client receives the target, updates its state and writes a message
     aggregate            the server learns from the messages of the clients that it asked
 
-The same steps run in the simulation, with all clients in compiled code, and deployed, with one
-process per client (``flower``).
+The same steps run in the simulation, with all clients in compiled code, and in a deployment, with
+one process per client (``flower``).
 
-Shared parameters are rows of one matrix: theta_i of kernel i, or the parameters of a network as its
-only row. A ``Message`` has new values of some rows and up to E losses. A client sends nothing else.
-K counts the clients that still have rows.
+Shared parameters are the rows of one matrix: theta_i of kernel i, or the parameters of a network as
+its only row. A ``Message`` has new values of some rows and up to E losses. A client sends nothing
+else. K is the number of clients that still have rows.
 
 Notation (paper | code | shape)
     client k of K | k | 0..K-1          round t of T | t | 1-based
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
 
 BYTES = 8  # size of a float64, and of the index of a row
-MOST_FEATURES = 100  # the paper's limit of a client's memory
+MOST_FEATURES = 100  # limit of D from the memory of a client, as in Ghari and Shen (NeurIPS 2022)
 
 
 class ServerState(NamedTuple):
@@ -51,11 +52,11 @@ class ServerState(NamedTuple):
 
     model      shared parameters ``theta`` (N, W) and their squared norms ``norm2`` (N,)
     log_w      (N,) log weights of the kernels; (0,) if clients have their own weights
-    announced  (A,) int64, rows that the server names; it sends the first of them, or all rows if
-               A = 0
-    sums       (N, W) sums of this round's messages, by row; zeros before the first message
-    senders_of (N,) number of messages with the row, each by its weight
-    losses     (N,) sums of the messages' losses, by kernel; (0,) if messages have no losses
+    announced  (A,) int64, rows that the server names to clients. It sends the parameters of the
+               first of them, or of all N rows if A = 0
+    sums       (N, W) sums of the parameters in this round's messages, by row
+    senders_of (N,) number of messages with the row; on a graph each counts by its weight
+    losses     (N,) sums of the losses in the messages, by kernel; (0,) if messages have no losses
     senders    (1,) number of received messages
     members    (1,) number of clients that may send a message in this round
     """
@@ -71,11 +72,11 @@ class ServerState(NamedTuple):
 
 
 class ClientScratch(NamedTuple):
-    """Arrays that a client's round writes to, reused for the next client.
+    """Arrays that a client's round writes to. The next client overwrites them.
 
     f, loss   (N,) outputs and losses of the kernels
     own_loss  (1,) loss of the prediction
-    p         (1,) probability that the client sends the rows that it chose
+    p         (1,) probability with which the client chose the rows that it sends
     drawn     (1,) int64, the predicting kernel if a single kernel predicts
     w         (N,) weights
     model     scratch of the model: features of all kernels, or the layers of a network
@@ -99,7 +100,7 @@ class NoClientState(NamedTuple):
 def no_client_state(
     params: Any, dictionary: Sequence[Kernel], model: Any, n_clients: int
 ) -> NoClientState:
-    """Return the ``client_state`` of clients that store nothing.
+    """Return the state of clients that store nothing, the default of ``client_state``.
 
     Parameters
     ----------
@@ -112,7 +113,7 @@ def no_client_state(
 
 
 def no_draws(params: Any) -> tuple[int, int]:
-    """Return ``draws`` of an algorithm without random numbers."""
+    """Return (0, 0), the default of ``draws``: neither a client nor the server draws numbers."""
     return 0, 0
 
 
@@ -137,7 +138,7 @@ def broadcast_selection(params, server, t, u):
 
 @functools.singledispatch
 def select(params, server, clients, k, t, u, scratch, message):
-    """Draw the rows that a client will learn: message.rows, message.n[0] and scratch.p.
+    """Draw the rows that a client will learn. Write message.rows, message.n[0] and scratch.p.
 
     Parameters
     ----------
@@ -173,7 +174,7 @@ def predict(params, server, clients, k, t, X, row, scratch):
 
 @functools.singledispatch
 def local_step(params, server, clients, k, t, y, y_hat, scratch, message):
-    """Learn a target at a client: update its state, ``scratch.loss`` and the message.
+    """Learn a target at a client: update the client's state, ``scratch.loss`` and the message.
 
     Parameters
     ----------
@@ -206,7 +207,7 @@ def aggregate(params, server, t):
 
 @inlined
 def no_announcement(params, server, t, u):
-    """Draw nothing: the ``broadcast_selection`` of a server that names no rows.
+    """Draw nothing. This is the ``broadcast_selection`` of a server that names no rows.
 
     Parameters
     ----------
@@ -217,7 +218,7 @@ def no_announcement(params, server, t, u):
 
 @inlined
 def choose_all(server, scratch, message):
-    """Select all rows to learn and send.
+    """Select all rows for learning and sending.
 
     Parameters
     ----------
@@ -273,10 +274,10 @@ def new_server_state(algorithm: FederatedAlgorithm, model: Any) -> ServerState:
 
 
 def repeated(server: ServerState, n: int) -> ServerState:
-    """Return a state for n receivers of messages, in which all receivers start from ``server``.
+    """Return n copies of the state of a server, for n receivers of messages that start from it.
 
-    Arrays that messages change are copied to (n, ...). Arrays that no message changes stay (1,
-    ...). For n = 1 all arrays are views.
+    Arrays that messages change are copied to (n, ...). Arrays that no message changes have the
+    shape (1, ...). For n = 1 all arrays are views.
     """
     model, learned = server.model, ("theta", "norm2")
 
@@ -326,7 +327,7 @@ def new_scratch(algorithm: FederatedAlgorithm, model: Any) -> ClientScratch:
 
 
 def qualify_names(*states: Any) -> None:
-    """Give the types of these states their full names, to tell them apart in compiled code."""
+    """Give the types of these states their full names, module included, for compiled code."""
     for state in states:
         qualify_name(type(state))
 
@@ -334,22 +335,29 @@ def qualify_names(*states: Any) -> None:
 # --- registration -------------------------------------------------------------------------------
 
 
+def _draw_features(
+    params: Any, dictionary: Sequence[Kernel], d: int, D: int, seed: int, max_upload: int | None
+) -> RandomFeatures:
+    return compact(draw_features(dictionary, d, D, seed))
+
+
 class FederatedAlgorithm(NamedTuple):
-    """Federated learner, as its module in ``omkl.federated.algorithms`` registers it.
+    """Federated learner. ``register`` makes it from a module of ``omkl.federated.algorithms``.
 
     name            as typed after ``algorithm=``
     module          module with its steps
-    Params          the NamedTuple of hyper-parameters; its fields are the keys of the YAML file
+    Params          NamedTuple of hyper-parameters; its fields are the keys of the YAML file
     upload          (params, N, W) -> most numbers that a client sends in a round
     client_state    (params, dictionary, model, K) -> state of the clients, arrays (K, ...)
     exposure        (params, N, T) -> number of T messages that one sample of a client can change
     kernels         (params, dictionary, d) -> the kernels that it learns with; () for a network
     model           (params, dictionary, d, D, seed, max_upload) -> shared parameters
     scratch         (model) -> scratch arrays to evaluate the model for a client
-    draws           params -> uniform numbers per round of a client and of the server
+    draws           params -> uniform numbers per round of a client, and of the server
     shared_weights  whether the server has weights of the kernels, and clients send their losses
     losses_of_rows  whether these losses belong to the rows that a client sends, not to all kernels
-    announces       rows that the server sends per round, and rows that it names; (0, 0): all
+    announces       number of rows that the server sends per round, and number that it names; (0, 0)
+                    if it names none and sends all
     expected_failures   checks of ``omkl.checks`` that it cannot pass, with reasons
     """
 
@@ -359,25 +367,28 @@ class FederatedAlgorithm(NamedTuple):
     upload: Callable[[Any, int, int], int]
     client_state: Callable[..., Any]
     exposure: Callable[[Any, int, int], int]
-    kernels: Callable[[Any, Sequence[Kernel], int], Sequence[Kernel]]
-    model: Callable[..., Any]
-    scratch: Callable[[Any], Any]
     draws: Callable[[Any], tuple[int, int]]
-    shared_weights: bool
-    losses_of_rows: bool
-    announces: tuple[int, int]
     expected_failures: Mapping[str, str]
+    kernels: Callable[[Any, Sequence[Kernel], int], Sequence[Kernel]] = whole_dictionary
+    model: Callable[..., Any] = _draw_features
+    scratch: Callable[[Any], Any] = client_tile
+    shared_weights: bool = False
+    losses_of_rows: bool = False
+    announces: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Settings that all parties share before the first round.
+    """Settings that server and clients share before the first round.
 
-    settings    ``omkl.config.schema.Settings``; parties read ``max_upload`` and ``safeguards``
-    params      an ``algorithm.Params``
+    settings    ``omkl.config.schema.Settings``, of which they read ``max_upload`` and
+                ``safeguards``
+    algorithm   learner
+    params      its hyper-parameters, an ``algorithm.Params``
+    dictionary  N kernels
     D           random features per kernel
     n_inputs    d
-    lengths     (K,) int64 rounds of each client, as far as known
+    lengths     (K,) int64 number of rounds of each client, as far as known
     """
 
     settings: Any
@@ -398,19 +409,13 @@ class Plan:
         return list(self.settings.seed_list)
 
 
-def _draw_features(
-    params: Any, dictionary: Sequence[Kernel], d: int, D: int, seed: int, max_upload: int | None
-) -> RandomFeatures:
-    return compact(draw_features(dictionary, d, D, seed))
-
-
 def _one_message(params: Any, N: int, n_rounds: int) -> int:
-    """Return the ``exposure`` of clients that store nothing."""
+    """Return 1: without a client state, a sample changes only the message of its round."""
     return 1
 
 
 def _all_messages(params: Any, N: int, n_rounds: int) -> int:
-    """Return the ``exposure`` of clients that store a learned state."""
+    """Return ``n_rounds``: with a learned client state, a sample can change all later messages."""
     return n_rounds
 
 
@@ -429,17 +434,7 @@ _OPTIONAL = {
 }
 
 
-def register(
-    module: str,
-    *,
-    kernels: Callable[[Any, Sequence[Kernel], int], Sequence[Kernel]] = whole_dictionary,
-    model: Callable[..., Any] = _draw_features,
-    scratch: Callable[[Any], Any] = client_tile,
-    shared_weights: bool = False,
-    losses_of_rows: bool = False,
-    announces: tuple[int, int] = (0, 0),
-    definition: Any = None,
-) -> FederatedAlgorithm:
+def register(module: str, *, definition: Any = None, **options: Any) -> FederatedAlgorithm:
     """Register a module of federated steps, and return its algorithm.
 
     Compiled code calls the module's steps for hyper-parameters of the module's type ``Params``. The
@@ -450,10 +445,10 @@ def register(
     ----------
     module
         Name of the module, already imported.
-    kernels, model, scratch, shared_weights, losses_of_rows, announces
-        As in ``FederatedAlgorithm``.
     definition
         Class with the steps, if they are not in the module: see ``register_as``.
+    options
+        Fields of ``FederatedAlgorithm`` that differ from their defaults.
 
     Raises
     ------
@@ -471,22 +466,11 @@ def register(
         )
     for name, step in _STEPS.items():
         dispatch(step, steps["Params"], steps[name])
-    return FederatedAlgorithm(
-        module.removeprefix("omkl.federated.algorithms.").replace(".", "/"),
-        module,
-        steps["Params"],
-        steps["upload"],
-        steps["client_state"],
-        steps["exposure"],
-        kernels,
-        model,
-        scratch,
-        steps["draws"],
-        shared_weights,
-        losses_of_rows,
-        announces,
-        defined.get("EXPECTED_FAILURES", {}),
-    )
+    own = ("Params", "upload", "client_state", "exposure", "draws")
+    fields: dict[str, Any] = {name: steps[name] for name in own}
+    fields["expected_failures"] = defined.get("EXPECTED_FAILURES", {})
+    name = module.removeprefix("omkl.federated.algorithms.").replace(".", "/")
+    return FederatedAlgorithm(name, module, **fields, **options)
 
 
 # Algorithms of ``register_as`` by module and name.
@@ -496,7 +480,8 @@ REGISTERED: dict[tuple[str, str], FederatedAlgorithm] = {}
 def register_as(name: str, **options: Any) -> Callable[[Definition], Definition]:
     """Decorate a class with the steps of the algorithm ``name``, one of several in a module.
 
-    The class has what ``register`` reads from a module, and functions without ``self``.
+    The class contains the names that ``register`` reads from a module. Its functions have no
+    ``self``.
 
     Parameters
     ----------
@@ -511,15 +496,15 @@ def register_as(name: str, **options: Any) -> Callable[[Definition], Definition]
 
 # --- traffic ------------------------------------------------------------------------------------
 #
-# ``max_upload`` limits the float64 values, parameters and losses, that a client sends in a round.
-# The index of a row does not count as a number, but has as many bytes.
+# ``max_upload`` limits the numbers (parameters and losses) that a client sends in a round. The
+# index of a row does not count as a number, but takes as many bytes.
 
 
 def download(algorithm: FederatedAlgorithm, server: ServerState) -> tuple[int, int]:
-    """Return the numbers and indices that the server sends to each client in a round."""
+    """Return how many numbers and indices the server sends to each client in a round."""
     N, W = server.model.theta.shape
     rows, named = algorithm.announces
-    weights = 0 if rows else len(server.log_w)  # a server that draws does not send them
+    weights = 0 if rows else len(server.log_w)  # a server that names rows sends no weights
     return (rows or N) * W + weights, named
 
 
@@ -533,7 +518,8 @@ def traffic(
 ) -> dict[str, Any]:
     """Return the traffic between a client and the server, in the form of ``result.json``.
 
-    On a graph a client sends to its neighbours. It receives the same amount, averaged over clients.
+    On a graph a client sends to its neighbours. Averaged over clients, it receives as much as it
+    sends.
 
     Parameters
     ----------
@@ -549,7 +535,7 @@ def traffic(
         Graph, rounds between exchanges, and bits per entry.
     """
     n_bytes = BYTES * sent.sum(axis=-1)
-    if exchange.bits is not None:  # of a row: its entries, and the largest of them
+    if exchange.bits is not None:  # a row takes the bits of its entries, and its largest entry
         entries, whole = server.model.theta.shape[1] * sent[..., 1], BYTES * sent[..., 1]
         n_bytes = n_bytes - entries * (BYTES - exchange.bits / 8) + whole
     up = {

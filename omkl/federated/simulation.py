@@ -1,9 +1,8 @@
 """Whole federation in one process: all clients in compiled code, block by block.
 
 With a server, messages go to its state, which all clients read. On a graph, they go to the states
-of the neighbours (``exchange``). Both kinds of state take part in a round in the same way: a state
-sums the messages that reach it, and the learner's ``aggregate`` turns the sums into the state of
-the next round.
+of the neighbours (``exchange``). Both cases run the same code: every state sums the messages that
+it receives, and ``aggregate`` of the learner turns the sums into the state of the next round.
 """
 
 from __future__ import annotations
@@ -42,9 +41,9 @@ class Draws(NamedTuple):
     v        (n, b) uniform numbers of the server, b per round
     asked    (n, C) whether the server asks for the client's message
     normals  (n, C, m W + E) standard normal numbers of the clients' noise; (n, C, 0) without noise
-    uniform  (n, C, m W) uniform numbers that round entries; (n, C, 0) without rounding
+    uniform  (n, C, m W) uniform numbers for the rounding of entries; (n, C, 0) without rounding
 
-    m is the most rows of a message, W their width and E its losses.
+    A message has at most m rows of W entries, and E losses.
     """
 
     u: np.ndarray
@@ -58,10 +57,10 @@ class Totals(NamedTuple):
     """Sums over all rounds so far.
 
     losses  (K, 1 + N) losses of the prediction and of every kernel, by client
-    sent    (K, 2) int64 numbers and rows that each client has sent, to all neighbours together
+    sent    (K, 2) int64 numbers and rows that each client has sent, to all receivers together
     replies (K, 2) int64 messages that each client has sent, and how many of them were refused
     used    (N,) int64 number of messages with the row
-    worst   (2,) the largest squared error of a prediction and the largest loss of a kernel
+    worst   (2,) largest squared error of a prediction, and largest loss of a kernel
     """
 
     losses: np.ndarray
@@ -74,9 +73,9 @@ class Totals(NamedTuple):
 class FederatedTrace(NamedTuple):
     """Predictions, losses and regrets of n rounds.
 
-    y_hat   (n, K), predicted before each target; NaN after a client's last row
+    y_hat   (n, K) predictions, each made before its target; NaN after a client's last row
     loss    (n, K) cumulative loss L of the predictions
-    regret  (n, K) after each round, as in (11)
+    regret  (n, K) regret (11) after each round
 
     Loss and regret stay constant after a client's last row.
     """
@@ -92,7 +91,7 @@ class FederatedTrace(NamedTuple):
 
 @inlined
 def add_losses(losses, k, scratch, worst):
-    """Add the losses of a round to a client's sums, and return the smallest sum of a kernel.
+    """Add the losses of a round to a client's sums, and return its smallest sum of a kernel.
 
     Parameters
     ----------
@@ -116,7 +115,9 @@ def add_losses(losses, k, scratch, worst):
 
 @inlined
 def count_members(servers, links, exchanged, present, asked):
-    """Write to each state the number of clients that may send it a message, each by its weight.
+    """Write, for each state, the number of clients that may send it a message.
+
+    On a graph each client counts by the weight of its link.
 
     Parameters
     ----------
@@ -142,7 +143,7 @@ def count_members(servers, links, exchanged, present, asked):
 
 @inlined
 def deliver(servers, links, exchanged, k, message, inbox, totals):
-    """Send a client's message along all its links; between exchanges, only to its own state.
+    """Send a client's message along all its links or, between exchanges, only to its own state.
 
     Parameters
     ----------
@@ -238,7 +239,7 @@ def run_rounds(
 
 
 class Federation:
-    """One federated learner on the streams of K clients: its states, generators and round.
+    """One federated learner on the streams of K clients: its states, generators and rounds.
 
     Parameters
     ----------
@@ -261,11 +262,10 @@ class Federation:
     model
         Shared parameters to start from in place of new ones; random features are ``compact``.
     lengths
-        (K,) whole numbers >= 1: rounds of each client; the others go on after it. None: no client
-        ends.
+        (K,) whole numbers >= 1: number of rounds of each client. None: no client ends.
     guards
         Noise at the clients, refusals and robust means at the server. Raises ValueError for privacy
-        that the algorithm cannot give, or that lacks ``lengths``.
+        that the algorithm cannot give, or without ``lengths``.
     links
         Recipients of messages; None: a server. Raises ValueError for links without a server if the
         algorithm's server draws, or if there are guards.
@@ -332,7 +332,7 @@ class Federation:
         self._prepare()
 
     def _require_a_server(self, guards: Safeguards) -> None:
-        """Raise ValueError for settings that need the messages of all clients in every round."""
+        """Raise ValueError for settings that do not work without a server or between exchanges."""
         if self.links.n_states == 1 and self.links.every == 1:
             return
         privacy.require_no_server(self.algorithm, guards)
@@ -350,9 +350,9 @@ class Federation:
 
     @property
     def disagreement(self) -> float:
-        """Relative distance of the clients from their mean; 0 with a server.
+        """Distance of the clients' parameters from their mean; 0 with a server.
 
-        The root mean square of theta_k minus its mean over clients, divided by the norm of the
+        The root mean square, over clients k, of ||theta_k - mean||, divided by the norm of the
         mean.
         """
         theta = self.servers.model.theta
@@ -368,9 +368,10 @@ class Federation:
         self._inbox = privacy.inbox_for(self.guards, self.n_clients, self.message)
 
     def partial_fit(self, X: np.ndarray, y: np.ndarray) -> FederatedTrace:
-        """Run n rounds, X (n, K, d), y (n, K). The split into blocks does not change the result.
+        """Run n rounds with rows X (n, K, d) and targets y (n, K) of all clients.
 
-        Entries after a client's last row are ignored.
+        The split into blocks does not change the result. Entries after a client's last row are
+        ignored.
         """
         X = np.ascontiguousarray(X, dtype=np.float64)
         y = np.ascontiguousarray(y, dtype=np.float64)
@@ -396,7 +397,7 @@ class Federation:
     def _advance(
         self, X: np.ndarray, y: np.ndarray, u: np.ndarray, v: np.ndarray, trace: FederatedTrace
     ) -> None:
-        """Run rounds during which no client ends, and write the trace."""
+        """Run rounds in which the set of clients with rows does not change, and write the trace."""
         present = np.flatnonzero(self.lengths > self.t)
         if len(present) == self.n_clients:
             self._stream(present, X, y, u, v, trace)
@@ -421,7 +422,11 @@ class Federation:
         v: np.ndarray,
         trace: FederatedTrace,
     ) -> None:
-        """Run rounds of the C clients ``present``: X (n, C, d), y (n, C), u (n, C, a), v (n, b)."""
+        """Run rounds of the clients ``present`` (C,).
+
+        Rows X (n, C, d), targets y (n, C), uniform numbers u (n, C, a) of the clients and v (n, b)
+        of the server.
+        """
         n, K, most = len(y), self.n_clients, self.guards.clients_per_round
         asked = privacy.draw_asked(self._asking_rng, n, K, present, most)
         entries = self.message.theta.size

@@ -3,12 +3,13 @@
 iid          rows are assigned at random, T to each client
 in_turn      rows are assigned in the order of the file, one to each client in turn
 consecutive  the file is cut into K pieces of equal length; client k has the first T rows of piece k
-by_site      client k belongs to site k mod S: it has ``home`` rows of its site and ``away`` rows of
-             every other site, in random order; no row goes to two clients
-column       a client has the rows with one value of a column, in the order of the file; clients
+by_site      client k belongs to site k mod S. It has ``home`` rows of its site and ``away`` rows of
+             every other site, in random order. No row belongs to two clients
+column       a client has the rows with one value of a column, in the order of the file. Clients
              with fewer rows end earlier
 
-All seeds of a run share one split. As in the published experiments, seeds vary the random features.
+All seeds of a run share one split. As in the published experiments, seeds only change the random
+features.
 """
 
 from __future__ import annotations
@@ -23,13 +24,12 @@ from omkl.datasets import DataError, Stream, opening
 
 
 class Split(NamedTuple):
-    """Streams of all clients.
+    """Streams of K clients, up to T rounds each.
 
-    X, y     (T, K, d) and (T, K), scaled as the whole data set is; 0 and NaN after a client's last
-             row
+    X, y     (T, K, d) and (T, K), scaled as the whole data set; 0 and NaN after a client's last row
     clients  K names
     rows     (T, K) int64, rows of the data set from 0; -1 after a client's last row
-    lengths  (K,) int64, rounds of each client, 1..T
+    lengths  (K,) int64, number of rounds of each client, 1..T
     stream   the data set
     """
 
@@ -42,7 +42,7 @@ class Split(NamedTuple):
 
 
 def deal(n_rows: int, n_clients: int, n_rounds: int, rng: np.random.Generator | None) -> np.ndarray:
-    """Return rows (T, K), assigned at random, or in the order of the file if ``rng`` is None.
+    """Assign rows to clients, at random or in the order of the file, and return them as (T, K).
 
     Parameters
     ----------
@@ -68,7 +68,9 @@ def deal(n_rows: int, n_clients: int, n_rounds: int, rng: np.random.Generator | 
 
 
 def consecutive(n_rows: int, n_clients: int, n_rounds: int) -> np.ndarray:
-    """Return rows (T, K): client k has T consecutive rows from row k n_rows / K on.
+    """Assign T consecutive rows to each client, and return them as (T, K).
+
+    The rows of client k begin at row k n_rows / K.
 
     Parameters
     ----------
@@ -90,7 +92,9 @@ def consecutive(n_rows: int, n_clients: int, n_rounds: int) -> np.ndarray:
 def by_site(
     sites: np.ndarray, n_clients: int, home: int, away: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Return rows (T, K), T = home + away (S - 1), from the site of each row.
+    """Assign rows to clients by the site of each row, and return them as (T, K).
+
+    T is home + away (S - 1) for S sites.
 
     Parameters
     ----------
@@ -124,10 +128,10 @@ def by_site(
 
 
 def by_column(labels: np.ndarray, n_rounds: int | None) -> tuple[np.ndarray, list[str]]:
-    """Return rows (T, K) in order, -1 after a client's last row, and the names of the clients.
+    """Assign the rows with one label to one client, and return rows (T, K) and the clients' names.
 
-    T is the largest number of rows of a client, or ``n_rounds`` if set. Raises ValueError if no
-    client has ``n_rounds`` rows.
+    Rows keep their order, and -1 follows a client's last row. T is the largest number of rows of a
+    client, or ``n_rounds`` if set. Raises ValueError if no client has ``n_rounds`` rows.
     """
     names = list(dict.fromkeys(labels.tolist()))
     groups = [np.flatnonzero(labels == name) for name in names]
@@ -145,14 +149,14 @@ def by_column(labels: np.ndarray, n_rounds: int | None) -> tuple[np.ndarray, lis
 
 
 def streams_of(stream: Stream, rows: np.ndarray, clients: list[str]) -> Split:
-    """Return the streams of K clients from rows (T, K) of a data set, -1 after a client's last row.
+    """Return the streams of K clients, given the rows of the data set that each of them has.
 
     Parameters
     ----------
     stream
         The whole data set.
     rows
-        (T, K) int64.
+        (T, K) int64; -1 after a client's last row.
     clients
         K names.
     """

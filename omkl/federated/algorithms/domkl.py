@@ -4,26 +4,27 @@ Paper    J. Chae, S. Hong, "Distributed Online Learning with Multiple Kernels", 
          2021. Only its abstract was available; the rules are those of the authors' code
          (JeongminChae/MKL_Active_Learning, Domkl_online_rf.m).
 Task     regression; K clients on a graph, or with a server.
-Round    Client k has its own theta_ik and lambda_ik of all N kernels, 0 at first. m_ik is the mean
-         of its own theta_ik and the theta_il that it last received.
-         1. It predicts the mean of theta_ik'z_i(x) weighted by w_ik.
-         2. lambda_ik <- lambda_ik + rho (theta_ik - m_ik) / 2.
-         3. theta_ik <- the minimum over v of (v'z_i - y)^2 + lambda_ik'v + c ||v - theta_ik||^2 / 2
+Round    Client k has its own theta_ik and lambda_ik of all N kernels i, 0 at first. m_ik is the
+         mean of its own theta_ik and of the theta_il that it last received from its neighbours l.
+         1. It predicts the mean of theta_ik'z_i(x) weighted by w_ik. 2. lambda_ik <- lambda_ik +
+         rho (theta_ik - m_ik) / 2. 3. theta_ik <- the minimum over v of (v'z_i - y)^2 + lambda_ik'v
+         + c ||v - theta_ik||^2 / 2
             + rho (theta_ik - m_ik)'v / 2, in closed form.
-         4. It sends theta_ik and the losses L_ik = (f_ik - y)^2 from before step 3;
+         4. It sends theta_ik and the losses L_ik = (f_ik - y)^2 of the outputs f_ik before step 3.
             w_ik <- w_ik exp(-eta_w times the mean of its own and the received losses).
-Symbols  c      weight of the last theta, > 0; stable on every graph if c >= rho
+Symbols  c      weight of the previous theta, > 0; stable on every graph if c >= rho
          rho    weight of the neighbours' theta, >= 0
          eta_w  step size of the weights, > 0, a schedule
 Cost     a client: O(N D d) time per round, N (2 D + 1) numbers sent to each neighbour,
          4 N D stored.
 Bound    not available; the abstract mentions an optimal sublinear regret.
-Reading  The code sums over the d neighbours of a client. It sets eta = 10, rho = 100, the step
-         eta_g = 0.1 of the weights and D = 50, and its features lack the factor 1 / sqrt(D). If
-         every client has d neighbours, the same updates result here from c = (eta + rho d) / D,
-         rho (1 + d) / D in place of rho, and eta_w = (1 + d) eta_g. On other graphs the means have
-         the weights of ``omkl.federated.exchange``.
-Differs  The code draws different random features for each client, and exchanges theta all the same.
+Reading  The code sums over the d neighbours of a client, where the rules above take means. It sets
+         eta = 10, rho = 100, the step eta_g = 0.1 of the weights and D = 50, and its features lack
+         the factor 1 / sqrt(D). If every client has d neighbours, the settings
+         c = (eta + rho d) / D, rho (1 + d) / D in place of rho, and eta_w = (1 + d) eta_g give the
+         same updates here. On other graphs the means have the weights of
+         ``omkl.federated.exchange``.
+Differs  The code draws different random features for each client, although clients exchange theta.
          Here all clients share the features. The active form DAMKL is missing, because federations
          request every target.
 """
@@ -86,7 +87,8 @@ def local_step(params, server, clients, k, t, y, y_hat, scratch, message):
             force = 0.5 * params.rho * (learned.theta[i, e] - server.model.theta[i, e])
             multiplier[i, e] += force
             learned.theta[i, e] -= (force + multiplier[i, e]) / params.c
-    # Without the row's error this is the minimum. z'z = 1, so the error changes it along z by this:
+    # So far theta is the minimum without the squared error of the row. Since z'z = 1, the squared
+    # error moves it along z by the following step.
     tile_outputs(learned, scratch.model, scratch.f)
     for i in range(N):
         step = 2.0 * (scratch.f[i] - y) / (params.c + 2.0)

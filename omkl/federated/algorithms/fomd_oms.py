@@ -31,9 +31,9 @@ Reading  The code computes step sizes from the theory, then overwrites them with
          nearly all weight on the first model, and shifts the losses so that the weights add up to
          1 without normalisation.
          If ``exchange.every`` exceeds the number of rounds, clients never exchange messages. This
-         is the reference NCO-OMS. Its code (NCO-OMS-2.R) has linear models of several radii in
-         place of kernels, their weights, and the steps above with a in place of a/K; K T in eta_w
-         stays, the rows of all clients.
+         is the reference NCO-OMS of the paper. Its code (NCO-OMS-2.R) has linear models of several
+         radii in place of kernels, and the steps above with a in place of a/K. Only K T in eta_w,
+         the number of rows of all clients, stays the same.
 Differs  A server here sends the same message to all clients. So a client receives all N kernels
          and N weights, and draws its kernels by the server's p; in the code M kernels suffice. A
          client here evaluates all N kernels to measure the regret; learning alone would take
@@ -67,8 +67,9 @@ class Params(NamedTuple):
 def draw_others(rows, M, N, u):
     """Write M - 1 kernels other than the first to rows[1:M], drawn uniformly without replacement.
 
-    Uses Floyd's algorithm (Bentley and Floyd, "A sample of brilliance", 1987): number m is drawn
-    from the first N - M + m other kernels; if it was drawn before, the last of these replaces it.
+    Uses Floyd's algorithm (Bentley and Floyd, "A sample of brilliance", 1987). The other kernels
+    are numbered from 0. Number m is drawn from the first N - M + m of them. If it was drawn before,
+    the last of these is taken instead.
 
     Parameters
     ----------

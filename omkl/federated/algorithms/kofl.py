@@ -100,7 +100,7 @@ class VmKofl:
 
 
 class ClientState(NamedTuple):
-    """State of the clients. A client sends the rows of the kernels that the server names."""
+    """State of the clients: each has its own parameters of all kernels."""
 
     theta: np.ndarray  # (K, N, 2 D)
     norm2: np.ndarray  # (K, N)
@@ -108,7 +108,7 @@ class ClientState(NamedTuple):
 
 @inlined
 def learned_by(server, clients, k):
-    """Return one client's kernels as ``RandomFeatures`` with theta (N, 2 D).
+    """Return the parameters of one client as ``RandomFeatures`` with theta (N, 2 D).
 
     Parameters
     ----------

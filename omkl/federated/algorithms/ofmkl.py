@@ -41,6 +41,10 @@ def aggregate(params, server, t):
     average(server)
 
 
+def upload(params: Any, N: int, W: int) -> int:
+    return N * W
+
+
 @register_as("ofmkl_avg")
 class OfmklAvg:
     """OFMKL-Avg: kernels learned one by one with Fed-OMD; the prediction is their plain mean.
@@ -65,11 +69,8 @@ class OfmklAvg:
         eta: Schedule
         lam: NON_NEGATIVE
 
-    select, predict, local_step, aggregate = select, predict, local_step, aggregate
-
-    @staticmethod
-    def upload(params: Any, N: int, W: int) -> int:
-        return N * W
+    select, predict, local_step = select, predict, local_step
+    aggregate, upload = aggregate, upload
 
 
 def one_gaussian(params: Any, dictionary: Sequence[Kernel], d: int) -> Sequence[Kernel]:
@@ -100,8 +101,5 @@ class Ofskl:
         lam: NON_NEGATIVE
         bandwidth: POSITIVE
 
-    select, predict, local_step, aggregate = select, predict, local_step, aggregate
-
-    @staticmethod
-    def upload(params: Any, N: int, W: int) -> int:
-        return W
+    select, predict, local_step = select, predict, local_step
+    aggregate, upload = aggregate, upload

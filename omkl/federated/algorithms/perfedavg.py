@@ -39,8 +39,8 @@ from omkl.core.compiler import inlined
 from omkl.core.hyperparameters import SIZE, Schedule, rate
 from omkl.core.rng import FEATURES, generator
 from omkl.core.simd import LANES, at_least, fma, load, pack, store, totals
-from omkl.federated.messages import average
-from omkl.federated.protocol import choose_all, register
+from omkl.federated.algorithms import ofmkl
+from omkl.federated.protocol import register
 
 if TYPE_CHECKING:
     from omkl.core.kernels import Kernel
@@ -55,9 +55,11 @@ class Params(NamedTuple):
 
 
 class Network(NamedTuple):
-    """Parameters of dense layers in one array: by layer, weights (out, in), then biases (out).
+    """Parameters of a network of dense layers.
 
-    theta (1, P); norm2 (1,), not used; sizes (L + 1,) int64 from the input layer to the output, 1
+    theta  (1, P) parameters: of each layer in turn the weights (out, in), then the biases (out,)
+    norm2  (1,), not used
+    sizes  (L + 1,) int64, sizes of the layers from the inputs to the output, which is 1
     """
 
     theta: np.ndarray
@@ -66,9 +68,11 @@ class Network(NamedTuple):
 
 
 class Layers(NamedTuple):
-    """Scratch for one sample: values and derivatives of all units, input units first.
+    """Scratch for one sample.
 
-    value, delta (sum of sizes,); adapted (1, P), the parameters after the first step
+    value    (sum of sizes,) value of each unit, input units first
+    delta    (sum of sizes,) derivative of the loss with respect to each unit
+    adapted  (1, P) parameters after the first step
     """
 
     value: np.ndarray
@@ -140,22 +144,23 @@ def no_kernels(params: Params, dictionary: Sequence[Kernel], d: int) -> Sequence
 
 @inlined
 def eight_sums(theta, row, next_row, n_rows, value, first, n_in):
-    """Return theta'value for eight rows of weights at once, as one SIMD pack.
+    """Return weights times inputs, without bias, for eight units of a layer as one SIMD pack.
 
-    Elements beyond the last row repeat the last row.
+    If fewer than eight units are left, the last one is repeated.
 
     Parameters
     ----------
     theta
         Parameters (1, P).
     row, next_row
-        Flat index of the first weight, and distance from row to row.
+        Flat index of the first weight, and distance from the weights of one unit to those of the
+        next.
     n_rows
-        Number of rows left, >= 1.
+        Number of units left, >= 1.
     value, first
         Values of all units, and the index of the first input of this layer.
     n_in
-        Number of weights of a row.
+        Number of weights of a unit.
     """
     s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = pack(0.0)
     last = row + (n_rows - 1) * next_row
@@ -175,7 +180,7 @@ def eight_sums(theta, row, next_row, n_rows, value, first, n_in):
 
 @inlined
 def forward(theta, sizes, value):
-    """Return the output of the network.
+    """Return the output of the network, and write the values of all units.
 
     Parameters
     ----------
@@ -207,14 +212,14 @@ def forward(theta, sizes, value):
 def descend(theta, start, sizes, layers, slope, step, target):
     """Write the parameters after one gradient step to ``target``.
 
-    Call ``forward`` with ``theta`` first. The gradient itself is not stored.
+    ``forward`` must have been called with ``theta``. The gradient itself is not stored.
 
     Parameters
     ----------
     theta
-        Parameters (1, P) at which the gradient is taken.
+        Parameters (1, P) at which the gradient is computed.
     start
-        Parameters (1, P) from which the step begins.
+        Parameters (1, P) from which the gradient times the step size is subtracted.
     sizes
         Sizes of the layers (L + 1,).
     layers
@@ -264,8 +269,7 @@ def descend(theta, start, sizes, layers, slope, step, target):
         first = below
 
 
-def select(params, server, clients, k, t, u, scratch, message):
-    choose_all(server, scratch, message)
+select, aggregate, upload = ofmkl.select, ofmkl.aggregate, ofmkl.upload
 
 
 def predict(params, server, clients, k, t, X, row, scratch):
@@ -284,14 +288,6 @@ def local_step(params, server, clients, k, t, y, y_hat, scratch, message):
     descend(theta, theta, sizes, layers, 2.0 * (y_hat - y), alpha, layers.adapted)
     y_adapted = forward(layers.adapted, sizes, layers.value)
     descend(layers.adapted, theta, sizes, layers, 2.0 * (y_adapted - y), beta, message.theta)
-
-
-def aggregate(params, server, t):
-    average(server)
-
-
-def upload(params: Params, N: int, W: int) -> int:
-    return W
 
 
 EXPECTED_FAILURES = {"first_prediction": "its weights start at random, not at 0"}

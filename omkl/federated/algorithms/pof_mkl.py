@@ -58,7 +58,12 @@ class Params(NamedTuple):
 
 
 class ClientState(NamedTuple):
-    """State of the clients, which decides the kernels that each client sends."""
+    """State of the clients.
+
+    log_w  (K, N) logarithms of the kernels' weights
+    order  (K, N) int64, kernels by weight, largest first. It determines the kernels that a client
+           sends
+    """
 
     log_w: np.ndarray  # (K, N)
     order: np.ndarray  # (K, N) int64 kernels by weight, largest first
@@ -152,8 +157,8 @@ def upload(params: Params, N: int, W: int) -> int:
 
 
 def exposure(params: Params, N: int, n_rounds: int) -> int:
-    # The weights depend on all earlier targets. They choose a bin and divide the step by its
-    # probability; with a single bin they do neither.
+    # The weights depend on all earlier targets. With several bins, they determine the drawn bin and
+    # the probability by which the step is divided. With a single bin, the probability is 1.
     if params.M < N:
         raise ValueError(
             f"pof_mkl with M={params.M} of {N} kernels: which ones a client sends tells of all its "
