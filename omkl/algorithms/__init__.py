@@ -1,6 +1,7 @@
 """Algorithms, one file for each algorithm or small family.
 
-``omkl.core.protocol`` defines the parts of an algorithm, ``omkl.utils.registry`` finds its name.
+``omkl.core.protocol`` defines the parts of an algorithm. ``omkl.utils.registry`` finds the module
+of a name.
 """
 
 from __future__ import annotations

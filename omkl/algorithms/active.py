@@ -48,7 +48,7 @@ BELOW_ONE = Annotated[float, Range(0.0, 1.0, open_high=True)]
 
 @inlined
 def n_subsets(N, K, most):
-    """Return (N choose K), or ``most`` if that is less.
+    """Return the number of subsets of size K of N kernels, or ``most`` if that is less.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def measure(log_w, top, delta, gamma):
     top
         The largest of them.
     delta
-        Smallest ratio to the largest weight, in [0, 1).
+        Smallest weight of a good kernel, as a share of the largest weight, in [0, 1).
     gamma
         Most bins per kernel.
     """
@@ -87,12 +87,12 @@ def measure(log_w, top, delta, gamma):
         if delta == 0.0 or log_w[i] - top > least:
             K += 1
     bins = n_subsets(N, K, gamma * N)
-    return K, bins * K // N, bins  # J is whole for both values of gamma_t
+    return K, bins * K // N, bins  # the quotient J is exact for both values of gamma_t
 
 
 @inlined
 def add_by_coins(subset, n, first, last, J, bins, rng):
-    """Let each kernel first .. last - 1 join a subset with probability J / bins; return its size.
+    """Add each kernel first .. last - 1 to a subset with probability J / bins. Return its new size.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def add_by_coins(subset, n, first, last, J, bins, rng):
     first, last
         Range of kernels.
     J, bins
-        Throws per kernel, and number of bins.
+        Number of bins of each kernel, and of all bins.
     rng
         ``Uniform``.
     """
@@ -113,7 +113,7 @@ def add_by_coins(subset, n, first, last, J, bins, rng):
 
 @inlined
 def draw_subset(params, state, rng):
-    """Draw a bin of kernels by the current weights. The kernels of this bin predict.
+    """Draw the kernels that predict, by the current weights (steps 1 to 3 of OMKL-AKS).
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def draw_subset(params, state, rng):
 
 @inlined
 def choose_subset(state, selection):
-    """Evaluate all kernels; combine those of the subset."""
+    """Select all kernels to be evaluated, and those of the subset to be combined."""
     choose_all(selection)
     n = state.n[0]
     if n < selection.f.shape[0]:
@@ -151,7 +151,7 @@ def choose_subset(state, selection):
 
 @inlined
 def learn_all(params, state, t, y, selection):
-    """Update every weight by (22) and every theta by (17), both from the theta that predicted.
+    """Update every weight by (22) and every theta by (17), both with the losses of the old theta.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ def learn_all(params, state, t, y, selection):
 
 @inlined
 def mean_of_subset(state, selection):
-    """Return the prediction (31), (32), weighted as when the subset was drawn."""
+    """Return the prediction (31), (32), with the weights at the time when the subset was drawn."""
     n = selection.n_combined[0]
     if n == selection.f.shape[0]:
         return mean_of_all(state.log_w, selection.f)
@@ -186,12 +186,13 @@ class OmklAks:
     Task     regression; full information.
     Round    1. K = the number of kernels with w_i / max w > delta, (23); J = gamma_t K with
                 gamma_t = min((N choose K) / N, gamma), (58).
-             2. Throw each kernel into J distinct bins of gamma_t N bins. So bin j gets a set V_j of
-                kernels, K of them on average.
-             3. Draw the bin s with probability alpha_j = sum of w_i over V_j / (J sum of w), (29).
-                The code does step 3 first, which gives the same distribution: it draws a kernel by
-                w and takes one of its J bins; every other kernel is in this bin with probability J
-                / (gamma_t N). So the bins that are not drawn need not be filled.
+             2. Put each kernel into J distinct bins, drawn from gamma_t N bins. Bin j then has a
+                set V_j of kernels, K of them on average.
+             3. Draw a bin s. Bin j has the probability
+                alpha_j = (sum of w_i over V_j) / (J sum of w), (29).
+                The code only fills bin s: it draws a kernel by w, which is in bin s. Every other
+                kernel is in bin s with probability J / (gamma_t N). This gives the same
+                distribution.
              4. Predict the mean of f_i over V_s weighted by w, (31), (32).
              5. theta_i <- theta_i - eta grad L_i(theta_i), (17), and
                 w_i <- w_i exp(-eta_g L_i(theta_i)), (22), of all kernels, both at the theta_i that
@@ -204,12 +205,12 @@ class OmklAks:
     Cost     O(N D d) time per round; O(N D d) memory.
     Bound    theorem 1: O(sqrt(T)) with high probability, eta and eta_g of order 1/sqrt(T);
              bounded, Lipschitz losses.
-    Reading  The box draws the subset of round t + 1 at the end of round t. Here it is drawn at the
-             start of round t + 1, from the same weights. In round 1 all weights are equal, and all
-             kernels predict. "J distinct bins": a throw into a bin that already has the kernel is
-             repeated. If (58) makes as many bins as there are subsets of size K, then (28) has each
-             subset once, but the construction in remark 1 does not. The experiments use remark 1,
-             and so does this code for every K. Since J / (gamma_t N) = K / N, gamma changes the
+    Reading  Algorithm 1 draws the subset of round t + 1 at the end of round t. The code draws it at
+             the start of round t + 1, from the same weights. In round 1 all weights are equal, and
+             all kernels predict. "J distinct bins": a throw into a bin that already has the kernel
+             is repeated. If (58) makes as many bins as there are subsets of size K, then (28) has
+             each subset once, but the construction in remark 1 does not. The experiments use remark
+             1, and so does this code for every K. Since J / (gamma_t N) = K / N, gamma changes the
              collection of bins but not the distribution of the drawn subset.
     Differs  from the paper: none.
     """
@@ -250,7 +251,10 @@ class OmklAks:
 
 @inlined
 def must_ask(params, state):
-    """Return whether the target must be requested even if the kernels agree."""
+    """Return whether the target must be requested even if the kernels agree.
+
+    This is so after M rows without a request, and in every row if eta_c is 0.
+    """
     return params.eta_c == 0.0 or state.unlabelled[0] >= params.M
 
 
@@ -339,8 +343,8 @@ class Amkl:
         y_hat = mean_of_all(state.log_w, selection.f)
         if must_ask(params, state):
             return y_hat, True
-        # The left side of (33): about the mean, the sum over i is sum_i p_i (f_i - mean)^2 +
-        # (f_j - mean)^2 sum_i p_i, so that the farthest j decides.
+        # Left side of (33): the sum over i of p_i (f_i - f_j)^2 is the variance of the f_i plus
+        # (f_j - mean)^2. It is largest for the f_j that is farthest from the mean.
         farthest = farthest_of_all(selection.f, y_hat)
         apart = variance_of_all(state.log_w, selection.f, y_hat) + farthest * farthest
         return y_hat, not apart <= params.eta_c  # True for NaN too
@@ -348,7 +352,7 @@ class Amkl:
 
 @inlined
 def disagreement(state, selection, mean, farthest):
-    """Compute the left side of (33) from the distance of the farthest kernel.
+    """Return the left side of (33): the largest mean squared distance of a kernel from V.
 
     Parameters
     ----------
@@ -380,7 +384,7 @@ def select_subset(params, state, t, rng, selection):
 
 @register_as("amkl_aks", representation=RANDOM_FEATURES, queries=True)
 class AmklAks:
-    """AMKL-AKS: drawn good kernels predict, and request a target if they disagree with others.
+    """AMKL-AKS: a drawn subset of good kernels predicts, and requests a target if kernels disagree.
 
     Paper    S. Hong, J. Chae, "Active Learning with Multiple Kernels", algorithm 2.
     Task     regression; queried labels.
@@ -442,8 +446,8 @@ class AmklAks:
 class AmklRandom:
     """random labels: AMKL with random requests, the baseline of AMKL's choice of targets.
 
-    Paper    none. The paper of S. Hong, J. Chae, "Active Learning with Multiple Kernels", lacks
-             this baseline: its algorithm 2 with a coin in place of criterion (33).
+    Paper    none. It is algorithm 2 of S. Hong, J. Chae, "Active Learning with Multiple Kernels",
+             with a coin in place of criterion (33). The paper does not have this baseline.
     Task     regression; queried labels.
     Round    1. Evaluate all kernels and predict the mean of the f_i weighted by w_i, as AMKL.
              2. If one of the last M targets was requested, toss a coin: with probability 1 - rate
@@ -452,7 +456,7 @@ class AmklRandom:
     Symbols  eta    step size of theta, > 0, a schedule in t
              eta_g  step size of the weights, > 0, a schedule in t
              lam    regularisation, >= 0
-             rate   probability of a request if none is forced, in [0, 1]; 1: every target
+             rate   probability of a request if step 2 tosses a coin, in [0, 1]; 1: every target
              M      most successive rows without a request, >= 1
     Cost     O(N D d) time per round; O(N D d) memory.
     Bound    none. At least one target in M + 1 is requested, as in (35) for AMKL.

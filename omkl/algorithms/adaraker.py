@@ -3,10 +3,10 @@
 Paper    Y. Shen, T. Chen, G. B. Giannakis, "Random Feature-based Online Multi-kernel Learning in
          Environments with Unknown Dynamics", JMLR 20 (2019), algorithm 3.
 Task     regression; full information; streams that change.
-Round    1. Every interval I of the geometric covering that contains t has an instance of Raker,
-            begun with I, with the step eta_I = min(1/2, eta0 / sqrt(|I|)). It predicts p_I. All
-            share the features. Level j has the intervals [k 2^j, (k + 1) 2^j - 1], k >= 1.
-         2. Predict the mean of the p_I weighted by h_I; h_I = eta_I when I begins.
+Round    1. Level j has the intervals [k 2^j, (k + 1) 2^j - 1], k >= 1. Every interval I that
+            contains t has an instance of Raker, which begins with I, has the step
+            eta_I = min(1/2, eta0 / sqrt(|I|)) and predicts p_I. All instances share the features.
+         2. Predict the mean of the p_I weighted by h_I. h_I is eta_I when I begins.
          3. r_I = (y_hat - y_t)^2 - (p_I - y_t)^2, and h_I <- h_I (1 + eta_I r_I).
          4. Every instance learns as Raker does, with its own step.
 Symbols  eta0    scale of all steps, > 0
@@ -16,10 +16,11 @@ Cost     O(N D d + N D log T) time per round; O(N D levels) memory.
 Bound    on every interval I at once O(sqrt(|I|) log T) against the best function; losses in
          [0, 1], ||x|| <= 1.
 Reading  The paper's text was not available. The rules follow a summary, in which the weights are
-         multiplied by the advantage. The factor 1 + eta r and the covering are those of A. Daniely,
-         A. Gonen, S. Shalev-Shwartz (ICML 2015). r_I is clipped to [-1, 1], its range if losses
-         lie in [0, 1]. Past 2^levels rounds the longest intervals follow one another.
-Differs  from the paper: not known. The released code restarts weights and keeps theta.
+         multiplied by the advantage. The factor 1 + eta r and the intervals are those of A.
+         Daniely, A. Gonen, S. Shalev-Shwartz (ICML 2015). r_I is clipped to [-1, 1], its range if
+         losses lie in [0, 1]. After 2^levels rounds there is no longer level, and intervals of the
+         longest level follow one another.
+Differs  from the paper: not known. The released code restarts the weights but not theta.
 
 >>> from omkl.checks import learners
 >>> X, y = learners.stream(1000)
@@ -36,20 +37,13 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import numpy as np
 
+from omkl.algorithms.parts import select_all
 from omkl.core.compiler import dispatch, inlined
 from omkl.core.hyperparameters import NON_NEGATIVE, POSITIVE, Range
-from omkl.core.protocol import choose_all, register
+from omkl.core.protocol import register
 from omkl.core.representations import evaluate_row
-from omkl.core.representations.random_features import (
-    RANDOM_FEATURES,
-    RandomFeatures,
-    draw_features,
-)
-from omkl.core.representations.sincos_features import (
-    dot_features,
-    gradient_step_at,
-    waves_of_row,
-)
+from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures, draw_features
+from omkl.core.representations.sincos_features import dot_features, gradient_step_at, waves_of_row
 from omkl.core.simd import LANES, aligned, fma, load, pack, store, total
 from omkl.core.trigonometry import Waves, empty_waves
 from omkl.core.weights import exponential_update, mean_of_all_by_shares, shares_of_all
@@ -65,11 +59,12 @@ class Params(NamedTuple):
 
 
 class Intervals(NamedTuple):
-    """Coefficients of N kernels on J levels.
+    """Coefficients of N kernels on J levels. W is D rounded up to a multiple of 8.
 
-    rows   frequencies of the kernels; theta (J N, 2 W) and norm2 (J N,), level by level
+    rows   ``RandomFeatures`` with the frequencies of the N kernels, but theta (J N, 2 W) and
+           norm2 (J N,) for all levels in turn
     row    (J, N) int64, row of theta of kernel i on level j
-    alive  (1,) int64, number of levels that are alive
+    alive  (1,) int64, number of levels whose first interval has begun
     mix    (J,) weights of the levels, of sum 1
     """
 
@@ -84,7 +79,7 @@ class Intervals(NamedTuple):
 
     @property
     def theta(self) -> np.ndarray:
-        """Copy of the coefficients (N, 2 D J) of all kernels, each on all levels."""
+        """Copy of the coefficients (N, 2 D J) of all kernels, J levels side by side."""
         levels = self.rows.coefficients.reshape(*self.row.shape, -1)
         return np.concatenate(list(levels), axis=1)
 
@@ -96,8 +91,9 @@ class Intervals(NamedTuple):
 class Scratch(NamedTuple):
     """Scratch of a round.
 
-    waves   (N W,) features of the kernels at the row; angle (W,) arguments of one kernel
-    f       (J N,) output of each row of theta
+    waves  (N W,) features of the kernels at the row
+    angle  (W,) arguments of one kernel
+    f      (J N,) output of each row of theta
     """
 
     waves: Waves
@@ -106,7 +102,7 @@ class Scratch(NamedTuple):
 
 
 def _fresh(params: Params, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> Intervals:
-    """Make coefficients of 0 on all levels."""
+    """Make coefficients that are 0 on all levels."""
     N, n_levels = len(kernels), params.levels
     drawn = draw_features(kernels, d, D, seed)
     theta = aligned((N * n_levels, drawn.theta.shape[1]))
@@ -125,7 +121,7 @@ def _scratch(model: Intervals, threads: int) -> Scratch:
 
 @inlined
 def begin_level(model, j):
-    """Begin an interval of level j, with coefficients of 0."""
+    """Set the coefficients of level j to 0, for a new interval."""
     for r in model.row[j]:
         model.rows.norm2[r] = 0.0
         for k in range(model.rows.theta.shape[1]):
@@ -134,7 +130,7 @@ def begin_level(model, j):
 
 @inlined
 def gradient_steps_of_level(model, j, eta, lam, y, scratch):
-    """Do a gradient step for every kernel on level j, see ``gradient_steps``.
+    """Do a gradient step for every kernel on level j, as ``gradient_steps`` does.
 
     Parameters
     ----------
@@ -184,11 +180,12 @@ INTERVALS = RANDOM_FEATURES._replace(
 
 
 class State(NamedTuple):
-    """State with J levels; rows of theta are ordered as in the model, level by level.
+    """State with J levels. Arrays (J N,) are ordered as theta: level by level.
 
-    log_w (N,) weights of the kernels over all levels
-    log_v (J N,) weights of a kernel on its level; share (J N,) the same, with sum 1 on every level
-    log_h (J,) weights of the levels
+    log_w  (N,) logarithms of the weights of the kernels, over all levels
+    log_v  (J N,) logarithms of the weights of the kernels on each level
+    log_h  (J,) logarithms of the weights of the levels
+    share  (J N,) weights of the kernels on each level, of sum 1
     """
 
     model: Intervals
@@ -235,8 +232,7 @@ def prediction_of_all(state, selection):
     return y_hat
 
 
-def select(params, state, t, rng, selection):
-    choose_all(selection)
+select = select_all
 
 
 def predict(params, state, t, selection):
@@ -254,7 +250,7 @@ def update(params, state, t, y, selection):
         state.log_h[j] += math.log(1.0 + eta * min(1.0, max(-1.0, gain)))
         rows = slice(j * N, j * N + N)
         exponential_update(state.log_v[rows], eta, y, scratch.f[rows], params.lam, norm2[rows])
-        if (t + 1) % length != 0:  # else the level restarts next round and discards this step
+        if (t + 1) % length != 0:  # otherwise the level restarts in the next round
             gradient_steps_of_level(state.model, j, eta, params.lam, y, scratch)
         length *= 2
     _begin(params, state, t + 1)
@@ -279,7 +275,7 @@ def _begin(params, state, t):
 
 @inlined
 def _mix(state):
-    """Update the weights of the running levels, and of the kernels over them."""
+    """Update the weights of the levels in use, and the weights of the kernels over all levels."""
     mix = state.model.mix
     J = state.model.alive[0]
     N = state.log_w.shape[0]

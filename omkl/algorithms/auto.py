@@ -16,10 +16,7 @@ from omkl.core.kernels import Kernel
 from omkl.core.protocol import register, register_as
 from omkl.core.representations import mixture_of_experts
 from omkl.core.representations.experts import Experts
-from omkl.core.representations.mixture_of_experts import (
-    MIXTURE_OF_EXPERTS,
-    MixtureOfExperts,
-)
+from omkl.core.representations.mixture_of_experts import MIXTURE_OF_EXPERTS, MixtureOfExperts
 from omkl.core.representations.softmax_mixture import (
     SOFTMAX_MIXTURE,
     SoftmaxMixture,
@@ -35,7 +32,7 @@ def kernels_of_auto(params: Any, dictionary: Sequence[Kernel], d: int) -> Sequen
 def fresh_experts(
     params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int
 ) -> MixtureOfExperts:
-    """Make experts and mixtures before the first row.
+    """Make experts and mixtures for a target that is a number, before the first row.
 
     Parameters
     ----------
@@ -74,89 +71,97 @@ class Auto:
              T. van Erven, "A second-order bound with excess losses", COLT 2014. Trees: J. H.
              Friedman, Annals of Statistics 29 (2001).
     Task     regression; full information; dictionary and D do not matter.
-    Round    1. Standardise the d inputs and the last 24 labels by robust running estimates of
-                location and scale (``omkl.core.robust_moments``). Those of an input include this
-                row. z with |z| > 4 becomes sign(z) (4 + log(1 + |z| - 4)). A missing input is 0,
-                its mean. Further columns are the changes of the inputs and of the last two labels
-                since the row before, and 64 products of two inputs (all, where there are fewer).
+    Round    1. Standardise the d inputs and the last 24 targets by robust running estimates of
+                location and scale (``omkl.core.robust_moments``). The estimates of an input include
+                this row. A result z with |z| > 4 becomes sign(z) (4 + log(1 + |z| - 4)). A missing
+                input counts as its mean, 0. Further columns are the changes of the inputs and of
+                the last two targets since the previous row, and at most 64 products of two inputs.
              2. Evaluate N = 28 experts f_i:
-                - The mean of the labels, and the last label.
-                - 22 recursive ridge regressions (``GROUPS``), each the forecaster of Vovk, Azoury
-                  and Warmuth, f = c + z'A^-1 b with A = lam I + sum_{s<=t} z_s z_s' and lam = 0.01
-                  or 1. They explain the label less its mean (c is the mean), or less the last label
-                  where z holds changes (c is the last label). z is some of the columns and 1. In 16
-                  it has the sines and cosines of D = 25 or 50 random frequencies as well, and only
-                  these where it reads more than 40 columns. Frequencies are normal (Gaussian
-                  kernel) or Cauchy (Laplacian kernel), of all columns, of one or of two. Four
-                  experts forget: A and b fade by 0.98 to 0.998 per row, and no variance exceeds
-                  that of the prior, as in ``ewrls``.
-                - The mean label of the 10 nearest of the last 1,000 rows, weighted by
-                  1 / (q / d + 0.001)^2, q the squared distance of standardised inputs.
-                - The linear expert in the inputs plus its mean error in these 10 rows.
-                - 100 boosted trees of at most 32 leaves on the raw inputs and the last two labels
-                  of the last 32,768 rows (fewer with more than 62 inputs). They begin to grow after
-                  500 rows, again when there are 1.4 times as many rows, and later after every
-                  quarter of the window; up to 8 times as rarely while their weight is at
-                  most 0.1 and b (see 5) at most 0.1. While one of both is larger, the trees of the
-                  other are regrown every fourth time. Half of the bins of a column lie around the
-                  cuts of the trees before. A round bins one column or grows one tree, more of them
-                  while the window has fewer than 65,536 rows; new trees are used once all have
-                  grown.
-                - A ridge regression, lam = 0.05, on the sines and cosines of 400 normal frequencies
-                  of all inputs, of three and of two. With at most 40 inputs it has these and two
-                  past labels as well. It learns from row 513 on, in tiles of 32 rows, labels within
-                  10 s of p (see 3). It is solved after 1,024 rows, then after 1.25 times as many,
-                  at least every 2,048, and rows fade by 1 / 65,536. While it has no weight it takes
-                  one tile in 2 to 8.
-                The last two predict the mixture of the others until they are first fitted. Each f_i
-                is clipped to the range of the labels so far, extended by half of it on both sides.
-             3. Mix: p = sum w_i f_i with w_i proportional to max(R_i, 0) / (V_i + 10^-6 max V).
-                R_i and V_i sum r_i and r_i^2, r_i = 2 (p - y') (p - f_i), and fade by 0.999. y' is
-                y clipped to within 3 s of p. s^2 is the mean squared error of p in the rows before,
-                which fade by 0.99. r_i is 0 where |p - f_i| <= 10^-12 |p|. Weights are equal where
-                no R_i is positive.
-             4. Correct: q = p + theta'(f - p, e), clipped to the range of the f_i. e is p's error
-                in the row before, clipped to 3 s. theta is the posterior mean of a Bayesian
-                linear regression of the errors of p, with prior N(0, 0.1 I) and the noise s^2 after
-                the row. There are two such q; one forgets by 0.995. They learn once p has erred.
-             5. Mix again: m is the mixture, as in 3, of both q, p, the mean, the last label and the
-                linear expert. Another 100 trees on the same columns and m predict the error e of m,
-                clipped to 3 s: their prediction g is clipped so too. Predict m + b g, clipped to
-                three ranges of the labels beyond them, with b = sum e g / (sum g^2 + 3 s^2) clipped
-                to [0, 1] and sums that fade by 0.998. The predictive standard deviation is s.
-             6. Learn y. Mixtures learn from the second row on. Single values far out are bounded:
-                - A label is an outlier where it is beyond 20 deviations and 10 times as far from
-                  the mean as all labels before, and the label before it is not so far out on the
-                  same side. Neighbours, trees and the 400 frequencies learn it as 20 deviations. As
-                  a last label it counts as 20 too, as a prediction of the next one as 100. s and
-                  theta learn it as 3 s from p.
-                - With such a label, or an input beyond 20 deviations, the error that a recursive
-                  ridge regression learns is clipped to 3 s sqrt(1 + z'P z), P = A^-1 before the
-                  row.
-                - The linear expert in the inputs keeps their location and scale until a column has
-                  moved, and has two readings of a row with an input beyond 4: compressed as in 1,
-                  and as it is. The second is taken where it had the lesser squared error in such
-                  rows, the sums fading by 0.98, and predicts c + theta'z within three ranges of the
-                  labels. Then neither its prediction nor its error is clipped.
-             With more than 256 inputs a linear expert has its columns in as few parts as have 127
-             at most, each with a 1 and a matrix P_k, I / (lam F) at first for F features in all.
-             It predicts c + theta'z; part k learns the error with noise 1 + v - v_k, where
-             v_k = z_k'P_k z_k and v is their sum.
+                - The mean of the targets, and the last target.
+                - 22 recursive ridge regressions (``GROUPS``). Each uses the forecast of Vovk,
+                  Azoury and Warmuth, f = c + z'A^-1 b with A = lam I + sum_{s<=t} z_s z_s' and lam
+                  = 0.01 or 1. Features z are some of the columns and the constant 1. b sums z_s
+                  times the target minus c. Experts that read changes have the last target as c,
+                  other experts the mean of the targets. 16 of the experts also have the sines and
+                  cosines of D = 25 or 50 random frequencies of their columns, and only these if
+                  there are more than 40 columns. Frequencies are normal (Gaussian kernel) or Cauchy
+                  (Laplacian kernel) numbers for all columns, for one, or for two of them. In four
+                  experts old rows fade: A and b are multiplied by 0.98 to 0.998 per row. No
+                  variance exceeds its prior then, as in ``ewrls``.
+                - The mean target of the 10 nearest of the last 1,000 rows. A row at squared
+                  distance q of the standardised inputs has the weight 1 / (q / d + 0.001)^2.
+                - The linear expert of the inputs plus its mean error in these 10 rows.
+                - 100 boosted trees of at most 32 leaves on the raw inputs and the last two targets,
+                  grown on the last 32,768 rows (fewer with more than 62 inputs). They are grown
+                  after 500 rows, again when there are 1.4 times as many rows, and later after every
+                  quarter of the window. The wait is up to 8 times as long while the mixtures do not
+                  use trees: the weight is at most 0.1, and b in step 5 too. If the mixtures use one
+                  ensemble of trees, the other is only grown every fourth time. Half of the bins of
+                  a column lie around the cuts of the previous trees. A row makes the bins of one
+                  column or grows one tree, or more of them while the window has fewer than 65,536
+                  rows. New trees are used once all have grown.
+                - A ridge regression with lam = 0.05 on the sines and cosines of 400 normal
+                  frequencies of all inputs, of three and of two. With at most 40 inputs, the inputs
+                  and two past targets are features too. It learns from row 513 on, in tiles of 32
+                  rows. Targets are clipped to 10 s from p (see 3). It is solved after 1,024 rows,
+                  then after 1.25 times as many, and at least every 2,048 rows. Old rows fade by 1 /
+                  65,536 per row. While its weight is 0 it learns only one tile in 2 to 8.
+                The last two predict the mixture of the other experts until they are first fitted.
+                Each f_i is clipped to the range of the targets so far, extended by half of it on
+                both sides.
+             3. Mix: p = sum w_i f_i with w_i proportional to max(R_i, 0) / (V_i + 10^-6 max V). R_i
+                is the sum of r_i = 2 (p - y') (p - f_i) and V_i the sum of r_i^2 over past rows,
+                which fade by 0.999 per row. y' is y clipped to a distance of 3 s from p. s^2 is the
+                mean squared error of p over past rows, which fade by 0.99. r_i is 0 if |p - f_i| <=
+                10^-12 |p|. If no R_i is positive, all weights are equal.
+             4. Correct: q = p + theta'(f - p, e), clipped to the range of the f_i. e is the error
+                of p in the previous row, clipped to 3 s. theta is the posterior mean of a Bayesian
+                linear regression of the errors of p, with prior N(0, 0.1 I) and noise s^2 after the
+                row. There are two such q; in one of them old rows fade by 0.995. They learn once p
+                has had an error.
+             5. Mix again: m is the mixture, as in 3, of both q, p, the mean, the last target and
+                the linear expert. A second ensemble of 100 trees predicts the error e of m from the
+                same columns and m. Both e and the prediction g are clipped to 3 s. Predict m + b g,
+                clipped to the range of the targets extended by three ranges, with b = sum e g /
+                (sum g^2 + 3 s^2) clipped to [0, 1] and sums that fade by 0.998. The predictive
+                standard deviation is s.
+             6. Learn y. The mixtures learn from the second row on. Single outlying values have a
+                limited influence:
+                - A target is an outlier if it is farther than 20 deviations from the mean, and 10
+                  times as far as all targets before. If the previous target is as far on the same
+                  side, it is a new level and no outlier. Neighbours, trees and the 400 frequencies
+                  learn an outlier as a target at 20 deviations. As a past target it counts as 20
+                  deviations too, and as the prediction of the next target as 100. s and theta learn
+                  it as 3 s from p.
+                - In a row with an outlier or with an input beyond 20 deviations, the error that a
+                  recursive ridge regression learns is clipped to 3 s sqrt(1 + z'P z), where P is
+                  A^-1 before the row.
+                - The linear expert of the inputs uses units that stay constant until a column has
+                  changed. If an input is beyond 4 deviations, it has two predictions: with inputs
+                  compressed as in 1, and without. The second is used if its sum of squared errors
+                  in such rows, which fades by 0.98, is smaller and if it lies within three ranges
+                  of the targets. It is then c + theta'z, and neither this prediction nor its error
+                  is clipped.
+             With more than 256 inputs, the columns of a linear expert are divided into as few parts
+             as possible of at most 127 columns. Each part has its own constant 1 and matrix P_k, at
+             first I / (lam F) for F features of all parts. The expert predicts c + theta'z. Part k
+             learns the error with noise 1 + v - v_k, where v_k = z_k'P_k z_k and v is the sum of
+             the v_k.
     Symbols  size  small, medium or full: which of the experts there are
              (``omkl.algorithms.auto_sizes``), with how many waves, trees and stored rows. The round
              above is that of full
     Cost     O(N D^2 + N D d + d m + F^2 + F d + M L d) time per round. Experts have D = 50 and m =
-             d, or m = 127 with more than 256 inputs; the 400 frequencies F = 800 features; the M =
-             200 trees depth L, about 5 to 10, and at most 32 for d. A row in which a
-             tree grows takes O(L d W) for W rows, some milliseconds; one in which the 400 are
-             solved takes O(F^3). O(N D^2 + N d (D + m) + F^2 + d W) memory, 1,000 d of it for
-             neighbours.
+             d, or m = 127 with more than 256 inputs. The 400 frequencies give F = 800 features. The
+             M = 200 trees have a depth L of about 5 to 10, and count at most 32 for d. A row in
+             which a tree grows takes O(L d W) for W rows, some milliseconds. A row in which the
+             ridge regression is solved takes O(F^3). Memory: O(N D^2 + N d (D + m) + F^2 + d W), of
+             which 1,000 d for neighbours.
     Bound    none. Without fading and clipping the regret of a mixture against the best fixed one
-             is O(sqrt(N T ln T)), as in ``ml_poly``. Here rows fade with a memory of 1,000, and it
-             may grow with T.
+             is O(sqrt(N T ln T)), as in ``ml_poly``. Here rows fade with a memory of 1,000, and the
+             regret may grow with T.
     Differs  no paper.
 
-    The labels 0, 1, .., 9 again and again, and no input that says anything; the next one is 9:
+    The targets are 0, 1, .., 9 again and again, and the input is constant. The next target is 9:
 
     >>> import numpy as np
     >>> from omkl import algorithms
@@ -173,7 +178,7 @@ class Auto:
 
     class State(NamedTuple):
         model: MixtureOfExperts
-        log_w: np.ndarray  # (N,) of the experts' weights in p, those of 0 as TINY
+        log_w: np.ndarray  # (N,) logarithms of the experts' weights in p; TINY stands for 0
 
     select = select_all
 
@@ -187,7 +192,7 @@ class Auto:
 
     @staticmethod
     def variance(params, state, t, selection):
-        """Return the mean of p's squared errors over about 100 rounds, NaN before the first error.
+        """Return s^2, the mean squared error of p over about 100 rows; NaN before the first error.
 
         Parameters
         ----------
@@ -216,7 +221,7 @@ def fresh_classifiers(
     Parameters
     ----------
     params
-        Params with ``size``, and ``n_classes`` for more than two.
+        Params with ``size``, and ``n_classes`` if there are more than two classes.
     kernels, D
         Not used.
     d
@@ -230,7 +235,9 @@ def fresh_classifiers(
 
 
 def classifiers(groups: Sequence[Group], d: int, seed: int, K: int) -> Experts:
-    """Draw experts whose priors are those of logits: differences between K classes' outputs.
+    """Return experts for classes, whose prior variances are those of logits.
+
+    A logit is a difference of outputs of K classes, so prior variances are multiplied by 1 - 1 / K.
 
     Parameters
     ----------
@@ -268,7 +275,7 @@ class Together:
 
     class State(NamedTuple):
         model: SoftmaxMixture
-        log_w: np.ndarray  # (N,) of the experts' weights in p
+        log_w: np.ndarray  # (N,) logarithms of the experts' weights in p
         updates: np.ndarray  # (N,) rounds from which an expert learned: all of them
 
     select = select_all
@@ -316,37 +323,38 @@ class AutoClassifier:
              Herbster and M. K. Warmuth, Machine Learning 32 (1998). Counts: R. E. Krichevsky and V.
              K. Trofimov, IEEE Transactions on Information Theory 27 (1981). Trees as in ``auto``.
     Task     classification; full information; dictionary and D do not matter.
-    Round    1. Standardise the inputs and the last two labels as ``auto`` does. Labels are the
-                numbers 0, .., K - 1 of the classes; of two classes 0 is -1.
+    Round    1. Standardise the inputs and the last two targets as ``auto`` does. Targets are the
+                numbers 0, .., K - 1 of the classes. Of two classes the target -1 counts as 0.
              2. Evaluate N = 13 experts. Expert i gives probabilities p_ik of the classes:
-                - The counts n_k of the classes: (n_k + 1/2) / (n + K/2). The same of the rows that
-                  came after a label like the last one.
-                - Ten logistic regressions, each with one P and K vectors theta_k: 0.9997 times the
-                  softmax of theta_k'z / sqrt(1 + pi v / 4), v = z'P z, plus 0.0003 / K. They are
-                  linear in the inputs, or in inputs and labels, with the prior variance
-                  1 / length^2. Or z has sines and cosines of random frequencies as well, as in
-                  ``auto``, with the prior variance 30, and 1 for the rest. All prior variances are
-                  times 1 - 1 / K. Some experts forget.
-                - Boosted trees, grown as in ``auto``, with at most 64 leaves and by log loss. With
-                  at most 32 classes there are min(100, max(20, 200 / K)) for each class, and their
-                  sums are the logits of a softmax, mixed with 0.0003 / K as above. Of two classes
-                  only the second has trees. A leaf counts 0.1, or 10 over the number of trees where
-                  that is more. Until they are grown they predict the mixture of the others. They
-                  count as used if their weight is above 0.05, or their |theta| in step 4 above
-                  0.2.
+                - (n_k + 1/2) / (n + K/2), where n_k of the n rows so far had class k. A second
+                  expert only counts the rows whose previous row had the class of the last row.
+                - Ten logistic regressions, each with one matrix P and K vectors theta_k. p_ik is
+                  0.9997 times the softmax of theta_k'z / sqrt(1 + pi v / 4), where v = z'P z, plus
+                  0.0003 / K. They are linear in the inputs, or in inputs and past targets, with the
+                  prior variance 1 / length^2. Others also have sines and cosines of random
+                  frequencies, as in ``auto``, with the prior variance 30, and 1 for the rest. All
+                  prior variances are multiplied by 1 - 1 / K. In some experts old rows fade.
+                - Boosted trees, grown as in ``auto``, but with at most 64 leaves and log loss. With
+                  at most 32 classes there are min(100, max(20, 200 / K)) trees for each class.
+                  Their sums are the logits of a softmax, mixed with 0.0003 / K as above. Of two
+                  classes only the second has trees. A leaf is multiplied by 0.1, or by 10 over the
+                  number of trees if that is more. Until they are grown they predict the mixture of
+                  the other experts. The mixtures use them if their weight is above 0.05, or their
+                  |theta| in step 4 above 0.2.
              3. Mix: p_k = sum w_i p_ik.
-             4. Correct: m_k = log p_k + theta'z_k with z_k = (log p_1k - log p_k, ..,
-                log p_Nk - log p_k, log p_k). theta and its P are shared by the classes, prior
-                variance 0.3. q is 0.99999 times the softmax of m, plus 0.00001 / K.
-             5. Predict 2 p_k - 1 with p = sum u_j g_j; of two classes that of the second, +1. g is
-                q, the mixture of step 3, and three experts: the counts, those after the last label,
-                the first linear one. A row counts as a mistake where the largest is another class.
-             6. Update the logistic regressions. theta_k <- theta_k + s P z g_k with
-                g_k = [y = k] - p_k, p_k by the softmax of the expert's own theta_k'z. s in [0, 1]
-                maximises log p_y - s^2 v sum g_k^2 / 2. P <- (P - P z z'P / (v + r)) / decay with
-                1 / r = max(0.4, 2 / K) Var(g) / sum g_k^2, the variance by the probabilities after
-                s. The correction moves so along P g, g = z_y - sum p_k z_k, with
-                1 / r = Var(z_k'P g) / (g'P g)^2.
+             4. Correct: m_k = log p_k + theta'z_k with z_k = (log p_1k - log p_k, .., log p_Nk -
+                log p_k, log p_k). theta and its covariance P are shared by the classes. The prior
+                variance is 0.3. q is 0.99999 times the softmax of m, plus 0.00001 / K.
+             5. Predict 2 p_k - 1 with p = sum u_j g_j; of two classes that of the second, +1. The
+                g_j are q, the mixture of step 3, and three experts: the two with counts, and the
+                first linear one. A row counts as a mistake if the largest p_k is that of another
+                class.
+             6. Update the logistic regressions: theta_k <- theta_k + s P z g_k with g_k = [y = k] -
+                p_k, where p_k is the softmax of theta_k'z of this expert. s in [0, 1] maximises log
+                p_y - s^2 v sum g_k^2 / 2. P <- (P - P z z'P / (v + r)) / decay with 1 / r =
+                max(0.4, 2 / K) Var(g) / sum g_k^2. Var is the variance over the classes by their
+                probabilities after the step. The correction moves in the same way along P g with g
+                = z_y - sum p_k z_k and 1 / r = Var(z_k'P g) / (g'P g)^2.
              7. w_i <- w_i p_iy, scaled to sum 1; then w_i <- 0.999 w_i + 0.001 / N. The u_j
                 likewise, with g.
              With more than 256 inputs linear experts have their columns in parts, as in ``auto``,
@@ -370,22 +378,11 @@ class AutoClassifier:
     class Params(NamedTuple):
         size: Annotated[int, SIZES] = FULL
 
-    class State(NamedTuple):
-        model: SoftmaxMixture
-        log_w: np.ndarray  # (N,) of the experts' weights in p
-        updates: np.ndarray  # (N,) rounds from which an expert learned: all of them
-
-    select = select_all
+    State, init, select = Together.State, Together.init, select_all
 
     @staticmethod
     def predict(params, state, t, selection):
         return selection.scratch.y_hat[1], True
-
-    @staticmethod
-    def init(
-        params: Any, dictionary: Sequence[Kernel], model: SoftmaxMixture
-    ) -> AutoClassifier.State:
-        return AutoClassifier.State(model, np.log(model.w), np.zeros(model.n_kernels))
 
     @staticmethod
     def update(params, state, t, y, selection):

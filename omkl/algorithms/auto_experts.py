@@ -15,25 +15,25 @@ from omkl.core.representations.experts import Experts
 from omkl.core.representations.random_features import blank
 from omkl.core.representations.second_order import blank_recursive
 
-N_LAGS = 2  # past targets beside inputs
-MOST_LAGS = 24  # past targets of the expert that reads nothing else
-MOST_PRODUCTS = 64  # 10 inputs have 55, squares included
-MOST_WHOLE = 256  # inputs; with more, linear experts have one matrix per PART of their columns
-PART = 127  # columns; with the 1 they fill whole packs
-MOST_RAW = 40  # columns; with more, experts have waves alone, as raw columns would fill the matrix
-LAM, LARGER_LAM = 0.01, 1.0
+N_LAGS = 2  # past targets that experts read beside inputs
+MOST_LAGS = 24  # past targets of the expert that reads only past targets
+MOST_PRODUCTS = 64  # most products of two inputs; 10 inputs have 55, squares included
+MOST_WHOLE = 256  # inputs; with more, linear experts have one matrix per PART columns
+PART = 127  # columns; together with the constant feature 1 they fill whole packs
+MOST_RAW = 40  # columns; with more, experts with waves do not read them linearly too
+LAM, LARGER_LAM = 0.01, 1.0  # regularisation
 LINEAR_DECAY, WAVE_DECAY = 0.995, 0.998  # memories of 200 and 500 rounds for 3 and 50 features
-CHANGES_DECAY = 0.98  # of 50 rounds
+CHANGES_DECAY = 0.98  # a memory of 50 rounds
 FARTHEST = 30.0  # limit of a Cauchy number; waves of higher frequencies are noise
 
-# Frequencies (n, D) of length 1 in n inputs.
+# Function (generator, n, D) that draws frequencies (n, D) for n inputs, of length 1.
 Draw = Callable[[np.random.Generator, int, int], np.ndarray]
 
 
 def normal(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
     """Draw normal frequencies (n, D) of all inputs, divided by sqrt(n).
 
-    The Euclidean distance of two standardised rows grows like sqrt(n).
+    The division is needed because the Euclidean distance of standardised rows grows like sqrt(n).
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def normal(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
 def cauchy(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
     """Draw Cauchy frequencies (n, D) of all inputs, divided by n.
 
-    The L1 distance of two standardised rows grows like n.
+    The division is needed because the L1 distance of standardised rows grows like n.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def cauchy(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
 
 
 def _ones(rng: np.random.Generator, n: int, D: int, numbers: np.ndarray) -> np.ndarray:
-    """Place D numbers, each for one of n inputs, all inputs in turn."""
+    """Return frequencies (n, D) with one number per column, placed at all n inputs in turn."""
     W = np.zeros((n, D))
     W[np.resize(rng.permutation(n), D), np.arange(D)] = numbers
     return W
@@ -68,7 +68,7 @@ def _ones(rng: np.random.Generator, n: int, D: int, numbers: np.ndarray) -> np.n
 def _some(
     rng: np.random.Generator, n: int, D: int, most: int, draw: Callable[[int], Any]
 ) -> np.ndarray:
-    """Return frequencies (n, D): in each column drawn numbers at ``most`` random inputs, else 0."""
+    """Return frequencies (n, D): each column has drawn numbers at ``most`` random inputs."""
     W = np.zeros((n, D))
     for j in range(D):
         numbers = draw(min(n, most))
@@ -81,7 +81,7 @@ def _clipped_cauchy(rng: np.random.Generator, size: int | tuple[int, int]) -> np
 
 
 def single(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
-    """Draw normal frequencies (n, D) of one input each, for sums of functions of one input.
+    """Draw normal frequencies (n, D), each of one input, for sums of functions of one input.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def cauchy_single(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
 
 
 def pairs(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
-    """Draw normal frequencies (n, D) of two inputs each.
+    """Draw normal frequencies (n, D), each of two inputs.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def cauchy_pairs(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
 
 
 def triples(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
-    """Draw normal frequencies (n, D) of three inputs each.
+    """Draw normal frequencies (n, D), each of three inputs.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def triples(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
 
 
 class Columns(Enum):
-    """Columns that learners read. In lagged groups ``INPUTS`` and ``CHANGES`` include targets."""
+    """Kinds of columns that experts read. In lagged groups two of them include past targets."""
 
     INPUTS = "inputs"
     PRODUCTS = "inputs and their products"
@@ -131,10 +131,10 @@ class Columns(Enum):
 
 
 class Group(NamedTuple):
-    """Experts that differ in the length of their D waves alone; D = 0 for linear ones.
+    """Experts that differ only in the length of their D waves; D = 0 for linear experts.
 
-    Experts that read changes explain targets less the last one, other experts targets less their
-    mean.
+    Experts that read changes predict the target minus the last target, other experts the target
+    minus the mean of the targets.
     """
 
     name: str
@@ -183,33 +183,35 @@ CLASSIFIER_GROUPS = tuple(
     )
 )
 
-# Waves of the regression on many waves: kind and number.
+# Kinds and numbers of the frequencies of the ridge regression on many waves.
 MANY_WAVES: tuple[tuple[Draw, int], ...] = ((normal, 160), (triples, 120), (pairs, 120))
 
 
 def _products(d: int, seed: int) -> np.ndarray:
-    """Return pairs (K, 2) of inputs, squares included: all, or drawn ones without repetition."""
+    """Return pairs (K, 2) of inputs, squares included: all of them, or MOST_PRODUCTS drawn ones."""
     n = d * (d + 1) // 2
     if n <= MOST_PRODUCTS:
         return np.column_stack(np.triu_indices(d))
     rng = np.random.default_rng([seed, crc32(b"which products")])
     drawn = rng.choice(n, MOST_PRODUCTS, replace=False)
-    first = np.cumsum(np.arange(d, 0, -1)) - np.arange(d, 0, -1)  # pairs before those of an input
+    first = np.cumsum(np.arange(d, 0, -1)) - np.arange(d, 0, -1)  # number of the first pair (k, k)
     left = np.searchsorted(first, drawn, side="right") - 1
     return np.column_stack([left, left + drawn - first[left]])
 
 
 def columns_of_parts(d: int, n_raw: int, n_waves: int) -> list[int]:
-    """Return the numbers of raw columns of each matrix of an expert: about equal, at most PART.
+    """Return the number of raw columns of each matrix of an expert: about equal, at most PART.
+
+    An expert with waves, or with at most MOST_WHOLE inputs, has a single matrix.
 
     Parameters
     ----------
     d
         Number of inputs.
     n_raw
-        Raw columns of the expert.
+        Number of raw columns of the expert.
     n_waves
-        Waves of the expert; one with waves has a single matrix.
+        Number of waves of the expert.
     """
     if n_waves or d <= MOST_WHOLE:
         return [n_raw]
@@ -217,7 +219,12 @@ def columns_of_parts(d: int, n_raw: int, n_waves: int) -> list[int]:
 
 
 class Layout(NamedTuple):
-    """Places of the columns of ``experts``, for a set of groups and d inputs."""
+    """Order of the columns of ``experts.Experts``: inputs, past targets, changes, products.
+
+    d           number of inputs
+    n_lags      number of past targets
+    n_products  number of products of two inputs
+    """
 
     d: int
     n_lags: int
@@ -228,7 +235,10 @@ class Layout(NamedTuple):
         return 2 * self.d + self.n_lags + N_LAGS + self.n_products
 
     def read(self, group: Group) -> tuple[np.ndarray, int]:
-        """Return the columns that a group reads, and the number of raw ones, which come first."""
+        """Return the columns that a group reads, and how many of them are read linearly.
+
+        Those that are read linearly come first.
+        """
         inputs = np.arange(self.d)
         changes = self.d + self.n_lags + np.arange(self.d + N_LAGS if group.lagged else self.d)
         products = self.d + self.n_lags + self.d + N_LAGS + np.arange(self.n_products)
@@ -253,7 +263,7 @@ def layout_of(groups: Sequence[Group], d: int) -> Layout:
 
 
 def drawn(groups: Sequence[Group], d: int, seed: int) -> Experts:
-    """Draw experts in d inputs before the first row.
+    """Return experts in d inputs before the first row, with drawn random frequencies.
 
     Each group has its own generator, so that its frequencies do not depend on the other groups.
 
@@ -281,8 +291,9 @@ def drawn(groups: Sequence[Group], d: int, seed: int) -> Experts:
     split = [columns_of_parts(d, n, D) for n, D in zip(n_raw, n_waves, strict=True)]
     parts = len(learners) + np.cumsum([0, *(len(sizes) - 1 for sizes in split)])
     sizes = np.array([first for first, *_ in split] + [n for _, *more in split for n in more])
-    # n standardised columns have norm sqrt(n): without this factor z'P z would start so large that
-    # parts, which forget their covariances, never reduce it.
+    # n standardised columns have norm sqrt(n). Without the factor 1 / width, the sum of z'P z over
+    # several parts would start very large, and the parts, which lose the covariances between them,
+    # would never reduce it.
     width = [sum(ns) + len(ns) if len(ns) > 1 else 1 for ns in split]
     prior = 1.0 / (np.array([group.lam for group, _ in learners]) * width)
     owners = np.repeat(np.arange(len(learners)), np.diff(parts))
@@ -298,7 +309,7 @@ def drawn(groups: Sequence[Group], d: int, seed: int) -> Experts:
 
 
 def many_waves(d: int, seed: int, waves: Sequence[tuple[Draw, int]]) -> np.ndarray:
-    """Draw frequencies (d, D) of the inputs, as many of each kind as ``waves`` states.
+    """Draw the frequencies (d, D) of the ridge regression on many waves (random features).
 
     Parameters
     ----------
@@ -307,7 +318,7 @@ def many_waves(d: int, seed: int, waves: Sequence[tuple[Draw, int]]) -> np.ndarr
     seed
         Seed.
     waves
-        Kinds and their numbers.
+        Kinds of frequencies, and the number of each kind.
     """
     rng = np.random.default_rng([seed, crc32(b"many waves")])
     return np.hstack([draw(rng, d, D) for draw, D in waves])

@@ -1,8 +1,8 @@
 """Sizes of ``auto``: the experts of ``small``, ``medium`` and ``full``.
 
-A search found the tables once: it halved waves, trees and stored rows or left groups out, the
-change that saves most time first, until a row of 10 inputs takes about 8 (small) or 30 (medium)
-microseconds.
+The tables were found by a search. Starting from ``full``, it halved waves, trees and stored rows,
+or left groups out. Each time it made the change that saves most time, until a row of 10 inputs took
+about 8 (small) or 30 (medium) microseconds.
 """
 
 from __future__ import annotations
@@ -10,13 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from omkl.algorithms.auto_experts import (
-    CLASSIFIER_GROUPS,
-    GROUPS,
-    MANY_WAVES,
-    Draw,
-    Group,
-)
+from omkl.algorithms.auto_experts import CLASSIFIER_GROUPS, GROUPS, MANY_WAVES, Draw, Group
 from omkl.core.hyperparameters import Choice
 from omkl.core.kernels import Kernel
 from omkl.core.representations.boosted import N_TREES, window_rows
@@ -38,11 +32,12 @@ class Sizes(NamedTuple):
     n_trees
         Trees of an ensemble; 0 for none.
     n_rows
-        Rows in the window that trees are grown from.
+        Rows in the window from which trees are grown.
     n_stored
         Rows among which nearest neighbours are searched; 0 for none.
     waves
-        Frequencies of the ridge regression on many waves, by kind; empty for none.
+        Number of frequencies of each kind in the ridge regression on many waves (random features);
+        empty for none.
     """
 
     groups: tuple[Group, ...]
@@ -56,7 +51,7 @@ class Sizes(NamedTuple):
         return sum(D for _, D in self.waves)
 
 
-# Waves of each group that a size keeps.
+# Number of waves of each group that a size has. Other groups are left out.
 REGRESSION_WAVES: Mapping[int, Mapping[str, int]] = {
     SMALL: {
         "linear": 0, "linear, lags, fading": 0, "changes": 0, "changes, fading": 0,
@@ -78,13 +73,13 @@ CLASS_WAVES: Mapping[int, Mapping[str, int]] = {
         "gaussian, fading": 25, "laplacian": 25, "single inputs": 25, "pairs": 50,
     },
 }  # fmt: skip
-REDUCED_TREES = 12  # of each ensemble of ``medium``
-REDUCED_ROWS = 256
-REDUCED_MANY = (24, 16, 16)
+REDUCED_TREES = 12  # trees of each ensemble of ``medium``
+REDUCED_ROWS = 256  # stored rows
+REDUCED_MANY = (24, 16, 16)  # frequencies of each kind in ``MANY_WAVES``
 
 
 def regression_sizes(size: int, d: int) -> Sizes:
-    """Return the experts for a target that is a number, with d inputs."""
+    """Return the experts for a target that is a number. ``size`` is an index in ``SIZES``."""
     window = window_rows(d + TREE_LAGS + 1)
     if size == FULL:
         return Sizes(GROUPS, N_TREES, window, KEPT, MANY_WAVES)
@@ -120,13 +115,13 @@ def _reduced(groups: Sequence[Group], waves: Mapping[str, int]) -> tuple[Group, 
 
 
 def expert_names(sizes: Sizes) -> tuple[Kernel, ...]:
-    """Return the experts in the order of their predictions, each as a name with its length."""
+    """Return the experts in the order of their predictions, each as a ``Kernel`` with its name."""
     names = [("mean", 1.0), ("last target", 1.0)]
     for group in sizes.groups:
         names += [(group.name, length) for length in group.lengths]
     if sizes.n_stored:
         names += [("neighbours", 1.0), ("linear, neighbours", 1.0)]
-    # The place of trees exists in every size; without trees it predicts the mixture of the others.
+    # Every size has this expert. Without trees it predicts the mixture of the other experts.
     names.append(("trees" if sizes.n_trees else "no trees", 1.0))
     if sizes.waves:
         names.append(("many waves", 1.0))

@@ -7,7 +7,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from omkl.algorithms.parts import State, gaussian_kernel, init_one, predict_only, select_all
+from omkl.algorithms.parts import State, gaussian_kernel, init, predict_only, select_all
 from omkl.core.hyperparameters import NON_NEGATIVE, POSITIVE, Range, Schedule, rate
 from omkl.core.kernels import MOST_DEGREE, Kernel
 from omkl.core.protocol import register_as
@@ -20,7 +20,7 @@ def constant(params: Any, dictionary: Sequence[Kernel], d: int) -> Sequence[Kern
     return (Kernel("constant", 1.0),)
 
 
-LOOKS_AT_NO_INPUT = {"learns": "it does not look at x: it is what others have to beat"}
+LOOKS_AT_NO_INPUT = {"learns": "it does not look at x: it is a baseline for other algorithms"}
 
 
 @register_as(
@@ -34,7 +34,7 @@ LOOKS_AT_NO_INPUT = {"learns": "it does not look at x: it is what others have to
 class Mean:
     """Running mean of the targets: the baseline that any use of the inputs should beat.
 
-    Paper    none; the comparator of R2, computed from past targets only.
+    Paper    none. R2 compares with a similar baseline, the mean of all targets.
     Task     regression; full information; no kernel, no parameters.
     Round    Predict (y_1 + ... + y_{t-1}) / (t - 1), and 0 in the first round.
     Symbols  none
@@ -107,7 +107,7 @@ class Last:
     class Params(NamedTuple):
         pass
 
-    State, init, select, predict = State, init_one, select_all, predict_only
+    State, init, select, predict = State, init, select_all, predict_only
 
     @staticmethod
     def update(params, state, t, y, selection):
@@ -138,7 +138,7 @@ class Rbf:
     Round    1. Predict f(x_t) = sum over s < t of alpha_s kappa(x_s, x_t).
              2. alpha_t = -eta_t (f(x_t) - y_t).
     Symbols  eta        step size, > 0, a schedule in t
-             bandwidth  of the kernel as written above, > 0; note that there is no 2 in it
+             bandwidth  of the kernel as written above, without a factor 2, > 0
     Cost     O(t d) time per round; O(T d) memory, growing with the stream.
     Bound    O(sqrt(T)) against the best function of the kernel's space; bounded squared losses.
     Differs  none. The dictionary (kernels=...) is not used.
@@ -148,7 +148,7 @@ class Rbf:
         eta: Schedule
         bandwidth: POSITIVE
 
-    State, init, select, predict = State, init_one, select_all, predict_only
+    State, init, select, predict = State, init, select_all, predict_only
     update = update_expansion
 
 
@@ -182,7 +182,7 @@ class Poly:
         eta: Schedule
         degree: Annotated[int, Range(1, MOST_DEGREE)]
 
-    State, init, select, predict = State, init_one, select_all, predict_only
+    State, init, select, predict = State, init, select_all, predict_only
     update = update_expansion
 
 
@@ -196,14 +196,14 @@ class Fogd:
     Round    1. Predict f(x_t) = theta'z(x_t) with 2 D random features z.
              2. If |f - y_t| > tolerance: theta <- theta - eta_t (f - y_t) z(x_t).
     Symbols  eta        step size, > 0, a schedule in t
-             bandwidth  of the kernel exp(-||x - x'||^2 / bandwidth), > 0: there is no 2 in it
+             bandwidth  of the kernel exp(-||x - x'||^2 / bandwidth), without a factor 2, > 0
              tolerance  largest error without an update, >= 0 (0)
     Cost     O(D d) time per round; O(D d) memory.
     Bound    O(sqrt(T)) against the best function of the kernel's space, with high probability, for
              eta of order 1/sqrt(T) and D large enough; Lipschitz losses.
     Reading  The paper's abstract and the first author's code, FouGD.m, were available. Features
-             have norm 1 here and sqrt(D) there: eta there is eta / D here, and its sigma is
-             sqrt(bandwidth / 2).
+             have norm 1 here and norm sqrt(D) in the code. So the code's eta is eta / D of this
+             class, and its sigma is sqrt(bandwidth / 2).
     Differs  from the code: none. The dictionary (kernels=...) only decides how features are placed.
 
     The distance to a repeated target shrinks by the factor 1 - eta, as z'z = 1:
@@ -223,7 +223,7 @@ class Fogd:
         bandwidth: POSITIVE
         tolerance: NON_NEGATIVE
 
-    State, init, select, predict = State, init_one, select_all, predict_only
+    State, init, select, predict = State, init, select_all, predict_only
 
     @staticmethod
     def update(params, state, t, y, selection):

@@ -24,11 +24,11 @@ Bound    theorem 2: O(sqrt(N ln N) T^(3/4)) with eta of order sqrt(ln N / N) T^(
          eta_e of order N^(1/6) T^(-1/4), J of order N^(1/3); losses in [0, 1], ||x|| <= 1.
          Unproved for M > 1, where (88) of its proof does not hold: ``docs/errata.md``.
 Reading  Algorithm 2 computes the pi_ij, and stops after round ``freeze``. So the pi_ij in q stay
-         those of that round, while the p_j still follow the weights. (Its name suggests that q is
-         the probability given the frozen graph. That q learns more slowly: 29.8 in place of 25.6
-         on airfoil.) (21) treats p as independent of the drawn graph, which is true only for
-         J = 1. For J > 1 the weights 1 / q are biased, a few percent upwards for heavy kernels
-         and downwards for light ones.
+         those of that round, while the p_j still follow the weights. (One could also read q as the
+         probability given the frozen graph. This q learns more slowly: the error on airfoil is 29.8
+         in place of 25.6.) (21) treats p as independent of the drawn graph, which is true only
+         for J = 1. For J > 1 the factors 1 / q are biased: by a few percent upwards for kernels of
+         large weight, and downwards for kernels of small weight.
 Differs  from the paper: none. The released code never draws kernel 0, and floors q at 0.05. In the
          loss for the weights it computes the penalty from theta after the step.
 """
@@ -36,7 +36,7 @@ Differs  from the paper: none. The released code never draws kernel 0, and floor
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -92,21 +92,19 @@ class State(NamedTuple):
     share: np.ndarray  # (N,) weights of the combined kernels, in their order, summing to 1
 
 
-def init(params: Params, dictionary: Sequence[Kernel], model: RandomFeatures) -> State:
-    return blank(model, params.J, params.M)
-
-
-def blank(model: RandomFeatures, J: int, M: int) -> State:
+def init(params: Any, dictionary: Sequence[Kernel], model: RandomFeatures) -> State:
     """Return the state before the first round: equal weights, and no graph.
 
     Parameters
     ----------
+    params
+        Params with ``J`` selective nodes and ``M`` draws of each.
+    dictionary
+        N kernels.
     model
-        Random features of N kernels.
-    J, M
-        Selective nodes, and draws of each.
+        Random features.
     """
-    N = len(model.omega)
+    N, J, M = len(dictionary), params.J, params.M
     return State(
         model,
         log_w=np.zeros(N),
@@ -124,6 +122,8 @@ def blank(model: RandomFeatures, J: int, M: int) -> State:
 @inlined
 def draw_graph(params, state, eta_e, rng):
     """Draw the graph by algorithm 2, and store 1 - (1 - pi_ij)^M for (21).
+
+    This is the probability that node j draws kernel i at least once.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def draw_kernels(state, j, M, explore, rng):
 
 @inlined
 def add_kernel(kernels, n, i):
-    """Add a kernel to a list that does not contain it, and return the new length.
+    """Append a kernel to a list unless it is listed already, and return the length of the list.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ def keep_probabilities(state, j, M, explore):
     """
     w = state.w
     N = w.shape[0]
-    # The sum pi (1 + (1 - pi) + ..) equals 1 - (1 - pi)^M and does not cancel for small pi.
+    # 1 - (1 - pi)^M is computed as pi (1 + (1 - pi) + ..), which is exact for small pi.
     drawn = state.drawn[j]
     drawn[:] = 1.0
     for _ in range(M - 1):
@@ -213,7 +213,7 @@ def keep_probabilities(state, j, M, explore):
 
 @inlined
 def choose_node(params, state, eta_e, v, selection):
-    """Draw a selective node from p, (19); evaluate and combine its kernels.
+    """Draw a selective node from p, (19). Select its kernels to be evaluated and combined.
 
     Parameters
     ----------

@@ -50,7 +50,7 @@ def variance(params, state, t, selection):
 
 @inlined
 def multiply_by_likelihood(params, state, y, selection):
-    """Update w_i <- w_i N(y; f_i, s_i).
+    """Update w_i <- w_i N(y; f_i, s_i), where N(y; f_i, s_i) is the density of y for kernel i.
 
     Parameters
     ----------
@@ -86,8 +86,8 @@ class IeGp:
                 m_i <- m_i + S_i z_i (y_t - f_i) / s_i, S_i <- S_i - S_i z_i z_i'S_i / s_i.
     Symbols  noise  variance of the noise, > 0
              prior  variance of every coefficient before the first round, > 0. Features have norm 1,
-                    so it is the variance of every f_i(x). m_i is ridge regression with lam = noise
-                    / prior
+                    so the prior variance of every f_i(x) has this value too. m_i is the solution of
+                    a ridge regression with lam = noise / prior
     Cost     O(N D^2 + N D d) time per round; O(N D^2) memory.
     Bound    the sum of -log of the mixture's density is at most ln N above that of the best expert.
     Reading  The paper's text was not available; the rules follow a summary. The paper estimates

@@ -11,7 +11,7 @@ import numpy as np
 from omkl.algorithms.parts import (
     State,
     gaussian_kernel,
-    init_one,
+    init,
     predict_mean,
     predict_only,
     select_all,
@@ -58,14 +58,14 @@ class Ridge:
              2. Add y_t z to b.
     Symbols  lam  regularisation, > 0
     Cost     O(d^2) time per round; O(d^2) memory.
-    Bound    sum (y_hat_t - y_t)^2 <= min over theta of lam ||theta||^2 + sum (theta'z_t - y_t)^2,
+    Bound    sum (y_hat_t - y_t)^2 <= min over theta of (lam ||theta||^2 + sum (theta'z_t - y_t)^2)
              + Y^2 (d + 1) ln(1 + T Z^2 / (lam (d + 1))), for |y| <= Y and ||z|| <= Z.
-    Reading  The coefficient of the constant is regularised like the others. Without that, A_t would
-             need another start.
+    Reading  The coefficient of the constant is regularised like the others. Otherwise A_t would
+             need another initial value.
     Differs  from the paper: none. The dictionary (kernels=...) is not used.
 
-    Two equal rows with a first target of 1 and lam = 1: z'z = 2, b = z and A = I + 2 z z', so the
-    second y_hat = 2 / (1 + 4).
+    Example: two equal rows, with lam = 1 and the first target 1. In the second row z'z = 2, b = z
+    and A = I + 2 z z', so y_hat = 2 / (1 + 4).
 
     >>> from omkl import algorithms
     >>> from omkl.core.learner import Learner
@@ -78,7 +78,7 @@ class Ridge:
     class Params(NamedTuple):
         lam: POSITIVE
 
-    State, init, select, predict = State, init_one, select_all, predict_only
+    State, init, select, predict = State, init, select_all, predict_only
     update = update_least_squares
 
 
@@ -97,8 +97,8 @@ class RidgeRff:
     Reading  bandwidth has the same meaning as in ``rbf``.
     Differs  none. The dictionary (kernels=...) is not used.
 
-    Features have norm 1: if the first target is 1 and lam = 1, an equal second row gets 1 / (1 +
-    2).
+    Example: two equal rows, with lam = 1 and the first target 1. Features have norm 1, so the
+    second prediction is 1 / (1 + 2).
 
     >>> from omkl import algorithms
     >>> from omkl.core.learner import Learner
@@ -112,7 +112,7 @@ class RidgeRff:
         lam: POSITIVE
         bandwidth: POSITIVE
 
-    State, init, select, predict = State, init_one, select_all, predict_only
+    State, init, select, predict = State, init, select_all, predict_only
     update = update_least_squares
 
 
@@ -153,7 +153,7 @@ class Ewrls:
         bandwidth: POSITIVE
         decay: UP_TO_ONE
 
-    State, init, select, predict = State, init_one, select_all, predict_only
+    State, init, select, predict = State, init, select_all, predict_only
 
     @staticmethod
     def update(params, state, t, y, selection):
@@ -248,8 +248,7 @@ class MlPoly:
     Task     regression; full information; no step size, and no rate of the weights.
     Round    1. Each of the N kernels predicts f_i as ``ridge_rff`` does.
              2. Predict the mean of the f_i weighted by w_i = eta_i max(R_i, 0). If no R_i is
-             positive,
-                the weights are equal.
+                positive, the weights are equal.
              3. With r_i = 2 (y_hat - y_t) (y_hat - f_i), the gain from a little more of kernel i:
                 R_i <- R_i + r_i, V_i <- V_i + r_i^2, B <- max(B, max r_i^2), eta_i = 1 / (B + V_i).
     Symbols  lam  regularisation of the kernels, > 0

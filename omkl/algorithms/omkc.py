@@ -1,12 +1,13 @@
 """Online multi-kernel classification: Perceptrons of several kernels, weighted by Hedge.
 
 R. Jin, S. C. H. Hoi, T. Yang, "Online Multiple Kernel Learning: Algorithms and Mistake Bounds", ALT
-2010. In -P algorithms the classifiers vote, and each learns from its own mistakes. In -O algorithms
-their outputs are combined, and they learn when the combination is wrong. In DA all classifiers
-learn, in SUA one drawn classifier, in MUA several. The steps use ``add`` and ``project``, so most
-algorithms run on exact kernels and, unlike in the paper, on random features (``rf/``). The features
-are those of A. Rahimi, B. Recht (NIPS 2007), f_i(x) = theta_i'z_i(x): O(N D d) time per round and
-O(N D d) memory.
+2010. In the -P algorithms the classifiers vote, and each learns from its own mistakes. In the -O
+algorithms their outputs are combined, and they learn if the combination is wrong. In the DA
+algorithms all classifiers learn, in SUA one drawn classifier, in MUA several.
+
+Most algorithms also run on random features (names ``rf/``), which the paper does not have, because
+their steps only use ``add`` and ``project``. The features are those of A. Rahimi, B. Recht (NIPS
+2007), f_i(x) = theta_i'z_i(x). They take O(N D d) time per round and O(N D d) memory.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Annotated, Any, NamedTuple, TypeVar, get_type_hints
 
 import numpy as np
 
+from omkl.algorithms.parts import predict_mean, select_all
 from omkl.core.compiler import inlined
 from omkl.core.hyperparameters import (
     FRACTION,
@@ -30,12 +32,7 @@ from omkl.core.hyperparameters import (
 )
 from omkl.core.kernels import Kernel
 from omkl.core.protocol import choose_all, register_as
-from omkl.core.representations.kernel_perceptrons import (
-    PERCEPTRONS,
-    add,
-    project,
-    vote,
-)
+from omkl.core.representations.kernel_perceptrons import PERCEPTRONS, add, project, vote
 from omkl.core.representations.random_features import RANDOM_FEATURES
 from omkl.core.weights import draw, mean_of_all, shares_of_all
 
@@ -47,8 +44,8 @@ def classifier(
 ) -> Callable[[Definition], Definition]:
     """Register a class on exact kernels as ``name``, and on random features as ``on_features``.
 
-    Steps are dispatched on the class of ``Params``, so the form on random features is a subclass
-    with its own Params.
+    Steps are chosen by the class of ``Params``. So the form on random features is a subclass with
+    its own ``Params``.
 
     Parameters
     ----------
@@ -90,10 +87,6 @@ def init(params: Any, dictionary: Sequence[Kernel], model: Any) -> State:
     return State(model, np.zeros(N), np.zeros(N, dtype=np.int64))
 
 
-def select_all(params, state, t, rng, selection):
-    choose_all(selection)
-
-
 def predict_by_vote(params, state, t, selection):
     return vote(state.log_w, selection.f), True
 
@@ -107,14 +100,15 @@ class DaP1:
     Task     classification, labels -1 and +1; full information.
     Round    1. Predict sign(q_t . sign(f_t(x_t))), q_i = w_i / sum of w. The learner returns the
                 argument of the first sign, in [-1, 1].
-             2. z_i = 1 if y_t f_i(x_t) <= 0: f_i <- f_i + z_i y_t kappa_i(x_t, .) and
+             2. z_i = 1 if y_t f_i(x_t) <= 0, else 0. f_i <- f_i + z_i y_t kappa_i(x_t, .) and
                 w_i <- w_i beta^z_i.
     Symbols  beta  discount of the weight of a mistaken classifier, in (0, 1)
     Cost     O(S d + sum_i S_i) time per round, S_i support vectors of classifier i and S rows in
              all of them; O(S d + sum_i S_i) memory, growing with the mistakes.
-    Bound    theorem 2: M <= 2 ln(1/beta) / (1 - beta) min_i g(kappa_i) + 2 ln N / (1 - beta), g the
-             least ||f||^2 + 2 sum of hinge losses. M counts q . z >= 1/2, so a tie and f_i = 0
-             count as mistakes; the prediction above makes no more mistakes than M.
+    Bound    theorem 2: M <= 2 ln(1/beta) / (1 - beta) min_i g(kappa_i) + 2 ln N / (1 - beta), where
+             g is the least ||f||^2 + 2 sum of hinge losses over the functions f of kappa_i. M is
+             the number of rounds with q . z >= 1/2, so a tie and f_i = 0 count as mistakes. The
+             prediction above makes at most M mistakes.
     Differs  none. Kernels are normalised to kappa(x, x) = 1; the paper assumes <= 1.
     """
 
@@ -142,7 +136,7 @@ class DaP2:
              Mistake Bounds", ALT 2010, algorithm 2 (DA for OMKL-P (2)).
     Task     classification, labels -1 and +1; full information.
     Round    1. Predict sign(q_t . sign(f_t(x_t))), as ``omkc_da_p1``.
-             2. z_i = 1 if y_t f_i(x_t) <= 0, nu_i = z_i (1/2 + min(gamma, -y_t f_i(x_t))):
+             2. z_i = 1 if y_t f_i(x_t) <= 0, else 0; nu_i = z_i (1/2 + min(gamma, -y_t f_i(x_t))).
                 f_i <- f_i + z_i y_t kappa_i(x_t, .) and w_i <- w_i beta^nu_i.
     Symbols  beta   discount of the weights, in (0, 1)
              gamma  largest size of a mistake that counts, > 0
@@ -254,11 +248,7 @@ class DaO:
         beta: FRACTION
         R: POSITIVE
 
-    State, init, select = State, init, select_all
-
-    @staticmethod
-    def predict(params, state, t, selection):
-        return mean_of_all(state.log_w, selection.f), True
+    State, init, select, predict = State, init, select_all, predict_mean
 
     @staticmethod
     def update(params, state, t, y, selection):
@@ -274,33 +264,30 @@ class DaO:
 
 @inlined
 def smooth(p, delta, uniform):
-    """Replace q by p = (1 - delta) q + delta uniform, in place.
+    """Mix the probabilities q in p (N,) with equal numbers: p <- (1 - delta) p + delta uniform.
 
     Parameters
     ----------
     p
-        Probabilities q (N,), overwritten by p.
+        Probabilities (N,), updated in place.
     delta
         Share of ``uniform``, in (0, 1].
     uniform
-        Number that is mixed into every q_i.
+        Number that is mixed into every entry.
     """
     for i in range(p.shape[0]):
         p[i] = (1.0 - delta) * p[i] + delta * uniform
 
 
-@inlined
-def select_one(params, state, rng, selection):
-    """Evaluate all classifiers; draw the one that may learn, by smoothed weights.
+def select_one(params, state, t, rng, selection):
+    """Evaluate all classifiers, and draw the one that may learn, with smoothed weights.
 
     Parameters
     ----------
     params, state
         Params with ``delta``, and state with ``p`` and ``drawn``, which are written.
-    rng
-        ``Uniform``.
-    selection
-        Output.
+    t, rng, selection
+        As in ``omkl.core.protocol.select``.
     """
     choose_all(selection)
     shares_of_all(state.log_w, state.p)
@@ -338,17 +325,13 @@ class SuaP:
         p: LEARNS_WITH  # (N,)
         drawn: Annotated[MAY_LEARN, Range(0, "N", open_high=True)]  # (1,) int64, i_t
 
-    predict = predict_by_vote
+    select, predict = select_one, predict_by_vote
 
     @staticmethod
     def init(params: Any, dictionary: Sequence[Kernel], model: Any) -> Any:
         N = len(dictionary)
         p, drawn = np.zeros(N), np.zeros(1, dtype=np.int64)
         return SuaP.State(*init(params, dictionary, model), p, drawn)
-
-    @staticmethod
-    def select(params, state, t, rng, selection):
-        select_one(params, state, rng, selection)
 
     @staticmethod
     def update(params, state, t, y, selection):
@@ -459,6 +442,8 @@ class SuaO:
         drawn: Annotated[MAY_LEARN, Range(0, "N", open_high=True)]  # (1,) int64, i_t
         eta: np.ndarray  # (1,)
 
+    select, predict = select_one, predict_mean
+
     @staticmethod
     def init(params: Any, dictionary: Sequence[Kernel], model: Any) -> Any:
         N = len(dictionary)
@@ -470,14 +455,6 @@ class SuaO:
             drawn=np.zeros(1, dtype=np.int64),
             eta=np.array([eta]),
         )
-
-    @staticmethod
-    def select(params, state, t, rng, selection):
-        select_one(params, state, rng, selection)
-
-    @staticmethod
-    def predict(params, state, t, selection):
-        return mean_of_all(state.log_w, selection.f), True
 
     @staticmethod
     def update(params, state, t, y, selection):
@@ -492,7 +469,7 @@ class SuaO:
 
 
 def step_of_theorem(params: Any, N: int) -> tuple[float, float]:
-    """Return a and b of theorem 10; its step size is sqrt(a / b)."""
+    """Return a and b of theorem 10, whose step size is sqrt(a / b)."""
     rate = math.log(1.0 / params.beta)
     a = 0.5 * params.R**2 + math.log(N) / rate
     b = 0.5 * rate * (params.R * N / params.delta) ** 2 + 0.5 * N / params.delta

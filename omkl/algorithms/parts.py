@@ -16,7 +16,11 @@ from omkl.core.weights import mean_of_all
 
 
 class State(NamedTuple):
-    """Representation, and the log weights of its kernels."""
+    """State of algorithms that only have weights.
+
+    model  representation of the kernels' functions
+    log_w  (N,) logarithms of the kernels' weights
+    """
 
     model: Any
     log_w: np.ndarray  # (N,)
@@ -30,24 +34,11 @@ def init(params: Any, dictionary: Sequence[Kernel], model: Any) -> State:
     params
         Not used.
     dictionary
-        N kernels.
+        The N kernels of the learner.
     model
         Representation.
     """
     return State(model, np.zeros(len(dictionary)))
-
-
-def init_one(params: Any, dictionary: Sequence[Kernel], model: Any) -> State:
-    """Return a state with a single kernel.
-
-    Parameters
-    ----------
-    params, dictionary
-        Not used.
-    model
-        Representation.
-    """
-    return State(model, np.zeros(1))
 
 
 def gaussian_kernel(params: Any, dictionary: Sequence[Kernel], d: int) -> Sequence[Kernel]:
@@ -58,7 +49,7 @@ def gaussian_kernel(params: Any, dictionary: Sequence[Kernel], d: int) -> Sequen
     params
         Params with ``bandwidth``.
     dictionary
-        The first kernel decides how features are placed.
+        Only its first kernel is used: it decides how the frequencies are placed.
     d
         Not used.
     """
@@ -67,7 +58,7 @@ def gaussian_kernel(params: Any, dictionary: Sequence[Kernel], d: int) -> Sequen
 
 
 def select_all(params, state, t, rng, selection):
-    """Evaluate and combine every kernel.
+    """Select every kernel to be evaluated and combined.
 
     Parameters
     ----------
@@ -80,7 +71,7 @@ def select_all(params, state, t, rng, selection):
 
 
 def predict_mean(params, state, t, selection):
-    """Predict the weighted mean of all outputs.
+    """Predict the mean of all outputs with the weights of the kernels, and request the target.
 
     Parameters
     ----------
@@ -96,7 +87,7 @@ def predict_mean(params, state, t, selection):
 
 @inlined
 def learn_evaluated(params, state, t, y, selection):
-    """Update the evaluated kernels; each loss is divided by the probability q of its evaluation.
+    """Update the evaluated kernels, with each loss divided by the probability q of its evaluation.
 
     theta_i <- theta_i - eta grad L_i / q_i,  log w_i <- log w_i - eta L_i / q_i,
     L_i(theta) = (theta'z_i - y)^2 + lam ||theta||^2.
@@ -118,7 +109,7 @@ def learn_evaluated(params, state, t, y, selection):
 
 
 def predict_only(params, state, t, selection):
-    """Predict the output of the only kernel.
+    """Predict the output of the only kernel, and request the target.
 
     Parameters
     ----------

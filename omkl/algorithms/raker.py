@@ -173,7 +173,7 @@ class OmklB:
              beta    discount of the weights, in (0, 1)
              budget  stored rows, >= 1 (section V: 50)
     Cost     O(budget (N + d)) time per round; O(budget (N + d)) memory.
-    Bound    none of the combination; dropped rows have a weight of at most (1 - eta lam)^budget,
+    Bound    none for the combination. Dropped rows have a weight of at most (1 - eta lam)^budget,
              which is small if eta lam budget is large.
     Reading  "On a budget" is the truncation of the cited paper: coefficients decay geometrically,
              and the oldest are dropped. That paper has a single kernel. The combination is that of

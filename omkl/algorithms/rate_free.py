@@ -18,13 +18,19 @@ from omkl.core.representations.random_features import RANDOM_FEATURES, gradient_
 from omkl.core.weights import draw, exp_nonpositive, log_evidence, mean_of_all, shares_of_all
 
 NO_RATE = {"complete_graph": "its weights have no rate, and those of Raker have one"}
-FAR = 1e6  # a log weight of -FAR counts as minus infinity, and stays finite
-SMOOTHNESS = 4.0  # of the squared error e^2: the square of its slope 2 e over e^2
+FAR = 1e6  # log weights are at least -FAR, whose weight is 0, so that they stay finite
+SMOOTHNESS = 4.0  # of the squared error e^2: (2 e)^2 / e^2
 MOST_RATE = 1e300  # a larger rate of AdaHedge counts as infinite
 
 
 class Hedging(NamedTuple):
-    """Representation, and the sums of AdaHedge."""
+    """State of AdaHedge.
+
+    model   representation of the kernels' functions
+    log_w   (N,) logarithms of the kernels' weights
+    losses  (N,) sums of the losses of each kernel
+    gap     (1,) Delta, the sum of the mixability gaps
+    """
 
     model: Any
     log_w: np.ndarray  # (N,)
@@ -39,7 +45,7 @@ def init_hedging(params: Any, dictionary: Sequence[Kernel], model: Any) -> Hedgi
 
 @inlined
 def mix_loss(losses, rate):
-    """Return -log(mean of exp(-rate losses)) / rate; the smallest loss for an infinite rate."""
+    """Return -log(mean of exp(-rate losses)) / rate; for an infinite rate the least loss."""
     least = losses[0]
     for i in range(1, losses.shape[0]):
         least = min(least, losses[i])
@@ -60,7 +66,7 @@ def rate_of(state):
 
 @inlined
 def adahedge_update(state, f, y, power):
-    """Update sums, gap and weights by the losses |f - y|^power of all kernels.
+    """Update sums, gap and weights of AdaHedge by the losses |f - y|^power of all kernels.
 
     Parameters
     ----------
@@ -106,17 +112,16 @@ class Adahedge:
     Round    1. Predict the mean of the f_i(x_t) = theta_i'z_i(x_t) weighted by
                 w_i = exp(-rho L_i), L_i = sum_{s<t} l_{i,s}, with rho = ln N / Delta. While
                 Delta = 0, the kernels with the least L_i share the weight equally.
-             2. l_i = (f_i - y_t)^2, and Delta <- Delta + max(0, h - m): h is the weighted mean of
-             the
-                l_i, and m = -(1/rho) ln(weighted mean of exp(-rho l_i)).
+             2. l_i = (f_i - y_t)^2, and Delta <- Delta + max(0, h - m). h is the weighted mean of
+                the l_i, and m = -(1/rho) ln(weighted mean of exp(-rho l_i)).
              3. theta_i <- theta_i - eta_t grad L_i(theta_i), with
                 L_i(theta) = (theta'z_i - y_t)^2 + lam ||theta||^2.
     Symbols  eta  step size of theta, > 0, a schedule in t
              lam  regularisation of theta, >= 0
     Cost     O(N D d) time per round; O(N D d) memory.
-    Bound    above the least L_i by a term of order sqrt(V ln N) + S ln N, with V the sum of the
-             weighted variances of the losses and S their largest range. Neither must be known in
-             advance. The bound is quoted from other papers.
+    Bound    The loss exceeds the least L_i by a term of order sqrt(V ln N) + S ln N, where V is the
+             sum of the weighted variances of the losses and S their largest range. V and S need not
+             be known in advance. The bound is quoted from other papers.
     Reading  The paper's abstract and introduction were available. Figure 1 was read from two
              translations of the authors' MATLAB code, which agree. The loss in the weights is the
              squared error alone, without lam ||theta||^2.
@@ -141,9 +146,28 @@ class Adahedge:
         gradient_steps(state.model, rate(params.eta, t), params.lam, y, selection)
 
 
+class Regrets(NamedTuple):
+    """State of BOA and Squint.
+
+    model    representation of the kernels' functions
+    log_w    (N,) logarithms of the kernels' weights
+    regrets  (N,) R, for BOA with the second-order correction
+    squares  (N,) V
+    """
+
+    model: Any
+    log_w: np.ndarray
+    regrets: np.ndarray
+    squares: np.ndarray
+
+
+def init_regrets(params: Any, dictionary: Sequence[Kernel], model: Any) -> Regrets:
+    return Regrets(model, *np.zeros((3, len(dictionary))))
+
+
 @inlined
 def boa_update(state, f, y):
-    """Update regrets, squares and weights by the gradients of the losses of all kernels.
+    """Update regrets, squares and weights of BOA by the gradients of the losses of all kernels.
 
     Parameters
     ----------
@@ -194,8 +218,8 @@ class Boa:
     Symbols  eta  step size of theta, > 0, a schedule in t
              lam  regularisation of theta, >= 0
     Cost     O(N D d) time per round; O(N D d) memory.
-    Bound    of order sqrt(sum r_i^2) for each i, up to ln N and ln ln T, against the best convex
-             combination of the f_i; squared losses that are bounded.
+    Bound    The regret against the best convex combination of the f_i is of order sqrt(sum r_i^2)
+             for each i, up to factors ln N and ln ln T; squared losses that are bounded.
     Reading  The paper's text was not available. The rules are those of ``R/BOA.R`` in opera
              (Gaillard is one of its authors) with its default, the gradient of the loss. As there,
              kernels whose r_i were all 0 have the weight 1/N, and the others share the rest.
@@ -212,18 +236,7 @@ class Boa:
         eta: Schedule
         lam: NON_NEGATIVE
 
-    class State(NamedTuple):
-        model: Any
-        log_w: np.ndarray  # (N,)
-        regrets: np.ndarray  # (N,) R, with the second-order correction
-        squares: np.ndarray  # (N,) V
-
-    select, predict = select_all, predict_mean
-
-    @staticmethod
-    def init(params: Any, dictionary: Sequence[Kernel], model: Any) -> Boa.State:
-        N = len(dictionary)
-        return Boa.State(model, np.zeros(N), np.zeros(N), np.zeros(N))
+    State, init, select, predict = Regrets, init_regrets, select_all, predict_mean
 
     @staticmethod
     def update(params, state, t, y, selection):
@@ -233,7 +246,7 @@ class Boa:
 
 @inlined
 def squint_update(state, f, y, span):
-    """Update regrets, squares and weights by the losses (f - y)^2 / span of all kernels.
+    """Update regrets, squares and weights of Squint by the losses (f - y)^2 / span of all kernels.
 
     Parameters
     ----------
@@ -282,8 +295,8 @@ class Squint:
              lam   regularisation of theta, >= 0
              span  range of the squared errors, > 0 (1); the largest rate is 1 / (2 span)
     Cost     O(N D d) time per round; O(N D d) memory.
-    Bound    for every share e of the kernels, the R_i of the worst of them is of order
-             sqrt(V ln(ln T / e)) + ln(ln T / e), with V the mean of their V_i, if the squared
+    Bound    For every subset with a share e of the kernels, the smallest R_i in it is of order
+             sqrt(V ln(ln T / e)) + ln(ln T / e), where V is the mean of their V_i, if the squared
              errors lie in a range of length span. So the number of kernels does not matter if many
              are good. The bound is quoted from a note on the paper.
     Reading  The paper's abstract and introduction were available. The weights are read from
@@ -305,18 +318,7 @@ class Squint:
         lam: NON_NEGATIVE
         span: POSITIVE
 
-    class State(NamedTuple):
-        model: Any
-        log_w: np.ndarray  # (N,)
-        regrets: np.ndarray  # (N,) R
-        squares: np.ndarray  # (N,) V
-
-    select, predict = select_all, predict_mean
-
-    @staticmethod
-    def init(params: Any, dictionary: Sequence[Kernel], model: Any) -> Squint.State:
-        N = len(dictionary)
-        return Squint.State(model, np.zeros(N), np.zeros(N), np.zeros(N))
+    State, init, select, predict = Regrets, init_regrets, select_all, predict_mean
 
     @staticmethod
     def update(params, state, t, y, selection):
@@ -332,8 +334,9 @@ class Kt:
              algorithm 1, on random features of each kernel; weights of S. de Rooij, T. van Erven,
              P. D. Grunwald, W. M. Koolen, JMLR 15 (2014), as in ``adahedge``.
     Task     regression; full information; the absolute loss; neither step size nor rate.
-    Round    1. f_i(x_t) = theta_i'z_i(x_t) with theta_i = (W_i / t) G_i: kernel i bets a fraction
-                of its wealth W_i, at first epsilon, by the sum G_i of past gradients.
+    Round    1. f_i(x_t) = theta_i'z_i(x_t) with theta_i = (W_i / t) G_i. Kernel i has the wealth
+                W_i, epsilon at first. It bets a fraction of it, given by the sum G_i of past
+                gradients.
              2. Predict the mean of the f_i weighted by w_i, the weights of ``adahedge`` for the
                 losses l_i = |f_i - y_t|.
              3. g_i = sign(y_t - f_i) z_i, whose norm is at most 1: W_i <- W_i + g_i'theta_i, and
@@ -390,7 +393,7 @@ class Kt:
 
 @inlined
 def choose_one(selection, i):
-    """Evaluate and combine kernel i alone."""
+    """Select kernel i alone to be evaluated and combined."""
     selection.evaluate[0] = i
     selection.combine[0] = i
     selection.n_evaluated[0] = 1

@@ -51,11 +51,7 @@ from omkl.core.hyperparameters import (
     Schedule,
     rate,
 )
-from omkl.core.kernel_distance import (
-    Matrix,
-    overlaps,
-    ranked,
-)
+from omkl.core.kernel_distance import Matrix, overlaps, ranked
 from omkl.core.kernels import Kernel
 from omkl.core.protocol import choose, register_as
 from omkl.core.representations.random_features import RANDOM_FEATURES, RandomFeatures
@@ -80,7 +76,7 @@ class GraphState(NamedTuple):
 
 @functools.lru_cache(maxsize=4)
 def graph(dictionary: tuple[Kernel, ...], d: int, M: int, reading: int) -> np.ndarray:
-    """Return the edges (3, N, M) of algorithm 4, once for all seeds.
+    """Return the edges (3, N, M) of the graph of algorithm 4, cached for all seeds.
 
     Parameters
     ----------
@@ -98,7 +94,7 @@ def graph(dictionary: tuple[Kernel, ...], d: int, M: int, reading: int) -> np.nd
 
 
 def on_graph(edges: np.ndarray, model: RandomFeatures) -> GraphState:
-    """Return the state before the first round on a graph (3, N, M), with its dominating set DS."""
+    """Return the state before the first round for a graph (3, N, M), with its dominating set DS."""
     N = edges.shape[1]
     trees, cover = trees_of(edges), cover_of(edges)
     for i in dominating_set(edges[OUT]):
@@ -120,7 +116,7 @@ def on_graph(edges: np.ndarray, model: RandomFeatures) -> GraphState:
 
 @inlined
 def choose_node(params, state, t, xi, rng):
-    """Draw I_t from p; after ``explore`` rounds take the node with the largest u.
+    """Draw the node I_t from p. After ``explore`` rounds, take the node with the largest u instead.
 
     Parameters
     ----------
@@ -141,7 +137,7 @@ def choose_node(params, state, t, xi, rng):
 
 @inlined
 def choose_neighbours(state, xi, selection):
-    """Evaluate and combine the node's out-neighbours, and write their probabilities q, (36).
+    """Select the node's out-neighbours, to be evaluated and combined, and write their q, (36).
 
     Parameters
     ----------
@@ -214,9 +210,8 @@ class Sfg:
              nearest   the M kernels nearest to i, as in the first version of the paper.
              Delta is the integral (27). In R^d every node gets nearly the same out-neighbours: the
              widest Laplacian and the narrowest kernels.
-             The text changes only the choice of the node after round 300, so p and q remain (33)
-             and (36). The combination has no theta of its own, so its loss in (37) is the squared
-             error.
+             After round 300 the paper's text only changes the choice of the node, so p and q remain
+             (33) and (36). The combination has no theta, so its loss in (37) is the squared error.
     Differs  from the paper: none. The released code always uses node 0 after round 300, shifts
              the draw by one, floors q at 0.1 and p at 0.2, and builds another divergence and
              another dominating set.
@@ -240,7 +235,7 @@ class Sfg:
 
 @functools.lru_cache(maxsize=4)
 def similar(dictionary: tuple[Kernel, ...], d: int, M: int) -> np.ndarray:
-    """Return the edges (3, N, M) of algorithm 1, once for all seeds.
+    """Return the edges (3, N, M) of the graph of algorithm 1, cached for all seeds.
 
     Parameters
     ----------
@@ -282,9 +277,9 @@ class SfgMkl:
              the graph, once for all seeds.
     Bound    theorem 3: O(T^(3/4)) with eta of order 1/sqrt(T), xi of order T^(-1/4);
              losses in [0, 1], ||x|| <= 1. (The text prints T^(1/4) for xi.)
-    Reading  |N_out| in (11) counts the self-loop. The text changes only the choice of the node
-             after round 300, so p and q remain (12) and (15). The combination has no theta of its
-             own, so its loss in (16) is the squared error.
+    Reading  |N_out| in (11) counts the self-loop. After round 300 the paper's text only changes the
+             choice of the node, so p and q remain (12) and (15). The combination has no theta, so
+             its loss in (16) is the squared error.
     Differs  from the paper: none. No code of this version was released.
     """
 
@@ -306,7 +301,7 @@ class RefinedState(NamedTuple):
     model: RandomFeatures
     log_w: np.ndarray  # (N,) kernels
     log_u: NODE_WEIGHTS  # (N,)
-    divergence: DERIVED  # Delta by its order
+    divergence: DERIVED  # ranks of Delta (``kernel_distance.Matrix``)
     edges: DERIVED  # (3, N, M) the unrefined graph; these five as in omkl.core.graph_sampling
     trees: TREES  # (3, 2 P) sums over u and over DS'_t
     cover: DERIVED  # (2, N) DS'_t
@@ -314,7 +309,7 @@ class RefinedState(NamedTuple):
     scale: np.ndarray  # (1,) of the sums over u
     links: DERIVED  # (6, N) see omkl.core.feedback_graph
     distance: DERIVED  # (N,) divergence of d_i from i, times sign
-    best: DERIVED  # (rank,) the last one is the smallest log u of DS'_t
+    best: DERIVED  # (rank,) the largest log_u, in descending order
     w: np.ndarray  # (N,) weights of the combined kernels, in their order, summing to 1
     q: EVALUATED_WITH  # (N,)
     node: DERIVED  # (1,) int64
@@ -323,16 +318,16 @@ class RefinedState(NamedTuple):
 def on_refined_graph(
     edges: np.ndarray, divergence: Matrix, rank: int, model: RandomFeatures
 ) -> RefinedState:
-    """Return the state before the first round on a graph that is refined in every round.
+    """Return the state before the first round for a graph that is refined in every round.
 
     Parameters
     ----------
     edges
         Graph (3, N, M).
     divergence
-        Delta by its order, from which edges are added.
+        Ranks of Delta, which determine the added edges.
     rank
-        Number of best nodes that dominate.
+        Number of best nodes in the dominating set.
     model
         Random features.
     """
@@ -360,9 +355,11 @@ def on_refined_graph(
 
 @inlined
 def choose_refined_neighbours(state, xi, selection):
-    """Combine the node's out-neighbours in the original graph; evaluate those in the refined graph.
+    """Select the node's out-neighbours in the original graph to predict, and more to learn.
 
-    Writes the probabilities q of the evaluated kernels. Combined kernels come first.
+    The kernels to combine are the out-neighbours in the original graph, and come first among the
+    kernels to evaluate, the out-neighbours in the refined graph. The probabilities q of the
+    evaluated kernels are written.
 
     Parameters
     ----------
@@ -384,7 +381,7 @@ def choose_refined_neighbours(state, xi, selection):
 
 @inlined
 def add_refined(links, node, n, evaluate):
-    """Append the ends of a node's added edges to a list of kernels, and return its length.
+    """Append the ends of the edges added at a node to a list of kernels, and return its length.
 
     Parameters
     ----------
@@ -406,7 +403,7 @@ def add_refined(links, node, n, evaluate):
 
 @inlined
 def add_probabilities(trees, links, evaluate, n, xi, q):
-    """Add the probability p of each node with an added edge to the q of the edge's end.
+    """Add the probability p of the start of each added edge to the q of its end.
 
     Parameters
     ----------
@@ -425,6 +422,24 @@ def add_probabilities(trees, links, evaluate, n, xi, q):
             q[i] += probability(trees, links[REFINED, i], xi)
 
 
+@inlined
+def select_refined(params, state, t, rng, selection, sign):
+    """Refine the graph, then select as ``select_node`` does on the refined graph.
+
+    Parameters
+    ----------
+    params, state, t, rng, selection
+        As in ``omkl.core.protocol.select``.
+    sign
+        As in ``feedback_graph.refine``.
+    """
+    xi = rate(params.xi, t)
+    refine(params, state, sign)
+    refresh(state.edges, state.trees, state.in_mass, state.scale, state.log_u, state.node[0])
+    choose_node(params, state, t, xi, rng)
+    choose_refined_neighbours(state, xi, selection)
+
+
 @register_as("sfg_r", representation=RANDOM_FEATURES)
 class SfgR:
     """OMKL-SFG-R: the graph of OMKL-SFG, refined in every round.
@@ -437,11 +452,11 @@ class SfgR:
                 (44) with beta = (1 - xi) u_[rank] / U + xi / N (section 5: rank 10).
              2. Each i outside DS'_t gets an edge from d_i, the node of DS'_t with the largest
                 Delta(i, .), so that DS'_t dominates the refined graph and q_i >= beta.
-             3. p_i = (1 - xi) u_i / U + xi / |DS'_t| [i in DS'_t]. 4. Draw the node I_t from p;
-             after ``explore`` rounds take argmax u instead. 5. Predict with its M out-neighbours in
-             the graph of step 0, (47), as OMKL-SFG does. 6. Learn as OMKL-SFG with its
-             out-neighbours S_t in the refined graph. q_i is the sum of
-                p over the in-neighbours of i.
+             3. p_i = (1 - xi) u_i / U + xi / |DS'_t| [i in DS'_t].
+             4. Draw the node I_t from p; after ``explore`` rounds take argmax u instead.
+             5. Predict with its M out-neighbours in the graph of step 0, (47), as OMKL-SFG does.
+             6. Learn as OMKL-SFG with its out-neighbours S_t in the refined graph. q_i is the sum
+                of p over the in-neighbours of i.
     Symbols  eta, xi, lam, M, explore, reading   as in OMKL-SFG
              rank             number of the best nodes that dominate, 1..N (more if nodes tie)
              only_undominated true: add an edge to i only if DS'_t has none to i yet
@@ -450,11 +465,11 @@ class SfgR:
     Bound    theorem 6: O(sqrt(T N ln N)) with eta of order sqrt(ln N / (N T)), xi of order
              1 / sqrt(T), beta <= 1/N; losses in [0, 1], ||x|| <= 1. In expectation: its proof
              uses conditional expectations as if they were certain values.
-    Reading  The box appends (d_i, i) for every i outside DS'_t; the text above it does so only if
+    Reading  Algorithm 6 appends (d_i, i) for every i outside DS'_t; the text above it only if
              no edge from DS'_t reaches i. The default follows the box, ``only_undominated`` the
              text. Other readings as in OMKL-SFG.
-             The sets of (47) have no index t, those of the refined graph have one. So S_t, whose
-             losses are observed with probability q_i, has more kernels than predict.
+             In the paper the sets of (47) have no index t, but those of the refined graph do. So
+             more kernels learn (S_t, whose losses are observed with probability q_i) than predict.
     Differs  from the paper: none. The released code freezes the graph after round 300 but still
              draws, has the graph, the floors and the shift of the released OMKL-SFG, and discards a
              draw.
@@ -480,11 +495,7 @@ class SfgR:
 
     @staticmethod
     def select(params, state, t, rng, selection):
-        xi = rate(params.xi, t)
-        refine(params, state, 1.0)
-        refresh(state.edges, state.trees, state.in_mass, state.scale, state.log_u, state.node[0])
-        choose_node(params, state, t, xi, rng)
-        choose_refined_neighbours(state, xi, selection)
+        select_refined(params, state, t, rng, selection, 1.0)
 
 
 @register_as("sfg_mkl_r", representation=RANDOM_FEATURES)
@@ -512,7 +523,7 @@ class SfgMklR:
     Bound    theorem 4: O(sqrt(T)) with eta and xi of order 1/sqrt(T), beta <= 1/N; losses in
              [0, 1], ||x|| <= 1. In expectation: its proof uses conditional expectations as if they
              were certain values.
-    Reading  The box appends (d_i, i) for every i outside D'_t; the text above it does so only if no
+    Reading  Algorithm 3 appends (d_i, i) for every i outside D'_t; the text above it only if no
              edge from D'_t reaches i. The default follows the box, ``only_undominated`` the text.
              Other readings as in SFG-MKL.
     Differs  from the paper: none.
@@ -537,8 +548,4 @@ class SfgMklR:
 
     @staticmethod
     def select(params, state, t, rng, selection):
-        xi = rate(params.xi, t)
-        refine(params, state, -1.0)
-        refresh(state.edges, state.trees, state.in_mass, state.scale, state.log_u, state.node[0])
-        choose_node(params, state, t, xi, rng)
-        choose_refined_neighbours(state, xi, selection)
+        select_refined(params, state, t, rng, selection, -1.0)

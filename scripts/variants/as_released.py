@@ -501,11 +501,7 @@ class Gf:
         weighted_step: bool
         replay: REPLAY = 0
 
-    State, predict = paper_gf.State, paper_gf.predict
-
-    @staticmethod
-    def init(params: Any, dictionary: Sequence[Kernel], model: Any) -> paper_gf.State:
-        return paper_gf.blank(model, params.J, params.M)
+    State, init, predict = paper_gf.State, paper_gf.init, paper_gf.predict
 
     @staticmethod
     def select(params, state, t, rng, selection):
