@@ -1,9 +1,9 @@
-"""Cache of machine code on disk, one sealed file per function and set of argument types.
+"""Cache of machine code on disk: one file with a checksum per function and set of argument types.
 
-Numba's own cache keeps one index per function and lets all processes rewrite it. Two processes
-that save at the same time can then store their code under each other's types, and a damaged file or
-a full disk ends a run. Here the name of a file is a digest of the sources and argument types of its
-code, so no index is needed.
+Numba's own cache has one index file per function, which all processes rewrite. If two processes
+save at the same time, the index may pair the code of one with the argument types of the other. A
+damaged file or a full disk ends the run. Here the file name is a digest of the sources and argument
+types of the code, so no index is needed.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from omkl.utils.wording import tell
 
 @functools.cache
 def folder() -> Path | None:
-    """Return the folder of machine code, inside ``NUMBA_CACHE_DIR`` or the user's cache folder.
+    """Return the folder for machine code, in ``NUMBA_CACHE_DIR`` or the user's cache folder.
 
     Returns
     -------
     Path or None
-        None if the folder does not exist and cannot be created. A message then explains why.
+        None if the folder does not exist and cannot be created. A message on stderr explains why.
     """
     base = user_cache()
     place = base / f"omkl-{sources.machine_code()}"
@@ -53,7 +53,7 @@ def folder() -> Path | None:
             "compile anew. Set NUMBA_CACHE_DIR to a writable folder."
         )
         return None
-    # ``keep_newest`` sorts by this time, that of the last use.
+    # Mark the folder as used now: ``keep_newest`` removes the folders with the oldest times.
     with contextlib.suppress(OSError):
         os.utime(place)
     keep_newest(base, re.compile(r"omkl-[0-9a-f]{16}"), 8)
@@ -63,8 +63,9 @@ def folder() -> Path | None:
 class KeptCode(NullCache):
     """Machine code of one compiled function: one file per set of argument types.
 
-    Files are sealed. A damaged file is removed with one line on stderr, and its code is compiled
-    again. Processes that compile the same function at the same time write equal files.
+    Each file has a checksum. If the checksum is wrong, the file is removed with one line on stderr,
+    and the function is compiled again. Processes that compile the same function at the same time
+    write equal files.
 
     Parameters
     ----------
@@ -116,7 +117,7 @@ class KeptCode(NullCache):
         return CompileResult._rebuild(target_context, *pickle.loads(kept))
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Store compiled code. A failure prints one line on stderr."""
+        """Store compiled code. If that fails, print one line on stderr."""
         if data.library.has_dynamic_globals and not self._module:
             raise TypeError(f"{self.name} holds an address of this process: see for_this_process")
         if data.library.has_dynamic_globals or self._is_edited():
@@ -134,7 +135,7 @@ class KeptCode(NullCache):
     def _path(self, signature: Any, codegen: Any) -> Path:
         """Return the file for these argument types on this kind of processor.
 
-        The environment variable BOUNDSCHECK is part of its digest: it adds index checks to the
+        The digest in its name includes Numba's setting BOUNDSCHECK, which adds index checks to the
         code.
         """
         checked = config.BOUNDSCHECK  # type: ignore[attr-defined]
@@ -147,7 +148,7 @@ _listeners: list[Callable[[], None]] = []
 
 @contextlib.contextmanager
 def on_cache_miss(tell: Callable[[], None]) -> Iterator[None]:
-    """Call ``tell`` whenever a function is missing on disk, before it is compiled."""
+    """In this context, call ``tell`` before compiling a function that the cache does not have."""
     _listeners.append(tell)
     try:
         yield

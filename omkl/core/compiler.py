@@ -1,9 +1,9 @@
 """Compiler of the streaming core. Only this module, ``simd``, ``rng`` and ``cache`` use Numba.
 
-``compiled`` marks a function of the core. ``cache`` keeps its machine code on disk.
+The decorator ``compiled`` marks a function of the core. ``cache`` stores its machine code on disk.
 
-With ``NUMBA_DISABLE_JIT=1`` every function below is plain Python with the same results, and a
-debugger works.
+With ``NUMBA_DISABLE_JIT=1`` the decorators below return plain Python functions. These give the same
+results, and a debugger can step through them.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 ENABLED = not config.DISABLE_JIT
 
-# No flag here assumes away NaN or infinity, and none may re-associate: that
-# would destroy the range reduction of the trigonometry. Only `dot` re-associates.
+# With these flags NaN and infinity keep their meaning, and sums keep their order. Another order
+# would destroy the range reduction of the trigonometry. Only ``reassociating`` functions change it.
 FLAGS = {"contract", "nsz"}
 
-# The caller owns every array. So no reference is counted (an atomic instruction for
-# each array at each step) and nothing can be allocated: that would not compile. Nor is anything
-# called from C.
+# The caller owns every array. Compiled code therefore counts no references, which would cost an
+# atomic instruction per array and step, and code that allocates an array does not compile. C never
+# calls this code, so no wrapper for C is compiled.
 _OPTIONS: dict[str, Any] = {
     "fastmath": FLAGS,
     "error_model": "numpy",
@@ -44,7 +44,7 @@ _OPTIONS: dict[str, Any] = {
 
 
 def compiled(function: F) -> F:
-    """Compile for the streaming core, without the interpreter lock, and keep the code on disk."""
+    """Compile a function of the core, without the interpreter lock, and store the code on disk."""
     return _kept(function, _OPTIONS)
 
 
@@ -71,9 +71,9 @@ def for_this_process(function: Any) -> Any:
 
 
 def compiled_for(Params: type, function: Any) -> Any:
-    """Return a compiled function for an algorithm with these ``Params``.
+    """Return a function of the core, compiled for an algorithm with these ``Params``.
 
-    The code for an algorithm outside the package is cached under the digest of the algorithm's
+    For an algorithm outside the package, the code is cached under the digest of the algorithm's
     sources.
     """
     if not ENABLED or Params.__module__.startswith("omkl."):
@@ -105,7 +105,10 @@ def specialised(function: Any, *arguments: Any) -> Callable[..., Any]:
 
 
 def specialise_on_first_call(function: Any) -> Callable[..., None]:
-    """Wrap a compiled function whose argument types never change after the first call."""
+    """Wrap a compiled function so that only its first call checks the types of the arguments.
+
+    Later calls must have arguments of the same types.
+    """
     code: list[Any] = []
 
     def call(*arguments: Any) -> None:
@@ -121,21 +124,22 @@ INSIDE: dict[str, Any] = {**_OPTIONS, "forceinline": True}
 
 
 def inlined(function: F) -> F:
-    """Compile a helper into each compiled function that calls it."""
+    """Compile a helper as a part of each compiled function that calls it, without a call."""
     return register_jitable(**INSIDE)(function) if ENABLED else function
 
 
 def overloads(function: Any) -> Any:
-    """Decorate a function that chooses the compiled form of ``function`` by argument types."""
+    """Decorate a function that returns the compiled form of ``function`` for argument types."""
     return overload(function, jit_options=INSIDE)  # type: ignore[arg-type]
 
 
 def dispatch(step: Any, kind: type, function: Callable[..., Any]) -> None:
-    """Register ``function`` as the form of ``step`` whose first argument is a ``kind``.
+    """Register ``function`` as the form of ``step`` for a first argument of class ``kind``.
 
-    ``step`` is a ``functools.singledispatch`` function, which dispatches in plain Python. Compiled
-    code uses the same rule by type. Types are stable keys of the cache on disk; functions passed as
-    arguments are not.
+    ``step`` is a ``functools.singledispatch`` function, which chooses by class in plain Python.
+    Compiled code chooses by the same class at compile time. One could also pass ``function`` as an
+    argument. But then its address would be part of the types, and code on disk could not be found
+    again by another process.
 
     Parameters
     ----------
@@ -166,17 +170,17 @@ def qualify_name(kind: type) -> None:
     """Give a NamedTuple its full name, module included, in the symbols of compiled code.
 
     Numba names a symbol by the bare class names of its arguments. Two algorithms whose ``Params``
-    have fields of the same types would share one symbol if different processes compiled them. A
-    process that loads both from disk would then run one for the other.
+    have the same class name and field types could then share one symbol. A process that loads the
+    code of both from disk would run one in place of the other.
     """
     kind.__name__ = f"{kind.__module__}.{kind.__qualname__}"
 
 
 def element(columns, s):
-    """Return element s of a NamedTuple whose leaves are arrays (S, ...).
+    """Return element s of a NamedTuple of arrays (S, ...), nested ones included.
 
-    The fields of the element are numbers or views. A shared array (1, ...) has a single element,
-    which is returned for every s.
+    The result has the same fields, with numbers or views in place of the arrays. A shared array
+    (1, ...) gives its only element for every s.
     """
     if isinstance(columns, tuple):
         return type(columns)(*(element(column, s) for column in columns))
@@ -233,12 +237,15 @@ if ENABLED:
 
 
 def n_specialisations(function: Any) -> int:
-    """Return the number of argument types a compiled function was compiled for in this process."""
+    """Return for how many sets of argument types a function was compiled in this process."""
     return len(function.signatures) if ENABLED else 0
 
 
 def power_of_two(k):
-    """Return 2**k exactly, for an integral float k in -1022..1023; compiled without a call."""
+    """Return 2**k exactly, for an integral float k in -1022..1023.
+
+    In compiled code the bits of the result are set directly, without a call of ``ldexp``.
+    """
     return math.ldexp(1.0, int(k))
 
 
@@ -262,9 +269,9 @@ if ENABLED:
 
 
 def reassociating(function: F) -> F:
-    """Compile a helper whose sums may be computed in any order, so that it becomes vector code.
+    """Compile a function whose sums may be computed in any order, so that it becomes vector code.
 
-    Only the instructions of this function may be reordered, not those of functions that it calls.
+    Only the operations of this function may be reordered. Functions that it calls keep their order.
     """
     if not ENABLED:
         return function

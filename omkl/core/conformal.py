@@ -1,40 +1,48 @@
 """Intervals around the predictions of any learner, whose coverage adapts to changes of a stream.
 
 Paper    I. Gibbs, E. J. Candes, "Adaptive conformal inference under distribution shift", NeurIPS
-         2021: one rate. The same, "Conformal inference for online prediction with arbitrary
-         distribution shifts", JMLR 25 (2024): several rates, mixed (DtACI), for a window of 500.
-         Their texts were not available: the rates, and the rate and share of the weights, are as
-         quoted elsewhere.
+         2021, has one rate. Their "Conformal inference for online prediction with arbitrary
+         distribution shifts", JMLR 25 (2024), mixes several rates (DtACI). The texts were not
+         available: the rates, and eta and c below, are quoted from other sources.
+Symbols  y_t, y_hat_t  target and prediction of row t
+         alpha         share of targets that may lie outside their intervals, 1 - ``level``
+         a_k, rate_k   K adaptive levels that replace alpha, and their step sizes
+         w_k           weights of the a_k, of sum 1
+         W             number of stored scores, ``WINDOW``
 Round    1. The score of a row is s_t = |y_t - y_hat_t|. q(a) is the ceil((1 - a)(n + 1))-th
             smallest of the last n <= W scores.
-         2. The interval is y_hat +- q(sum p_k a_k), p_k proportional to w_k.
-         3. When the target arrives: b is 1 - r / (n + 1) if r scores are less than s_t. Every a_k
-            moves by rate_k (alpha - [a_k > b]), and w_k is multiplied by exp(-eta loss(b, a_k)),
-            where loss(b, a) is alpha (b - a) - min(0, b - a). The K weights are scaled to sum 1 and
-            mixed with equal ones: w_k <- (1 - c) w_k + c / K with c = 1 / (2 * 500).
-         4. Rows far outside the usual range have further levels a'_k and weights w'_k. They move
-            like a_k and w_k, but by these rows alone. The level of such a row is the lower of both
-            mixtures, so its interval is never narrower than that of another row.
-         5. Rows that were all predicted before one of their targets arrived, such as those of one
-            date, share shocks: n of them count as sqrt(n) rows. a_k moves from its value before
-            the group by rate_k sqrt(n) (alpha - m_k), where m_k is the mean of [a_k > b] over the
-            group, and w_k is multiplied by exp(-eta sqrt(n) l_k), l_k the mean loss.
+         2. The interval is y_hat_t +- q(sum w_k a_k).
+         3. When the target arrives, r stored scores are less than s_t. b = 1 - r / (n + 1) is the
+            largest level whose interval contains the target. Every a_k moves by
+            rate_k (alpha - [a_k > b]). w_k is multiplied by exp(-eta loss(b, a_k)) with the pinball
+            loss(b, a) = alpha (b - a) - min(0, b - a). The w_k are then scaled to sum 1 and mixed
+            with equal weights: w_k <- (1 - c) w_k + c / K with c = 1 / (2 * 500).
+         4. A row is "far out" if an input is far outside its usual range. These rows have their own
+            levels a'_k and weights w'_k, which move in the same way, but only with rows far out.
+            Their interval uses the lower of the two mixed levels, so it is never narrower than the
+            interval of another row.
+         5. Rows of a group, such as the rows of one date, were all predicted before any of their
+            targets arrived. They share shocks, so n of them count as sqrt(n) rows. a_k moves from
+            its value before the group by min(1, rate_k sqrt(n)) (alpha - m_k), where m_k is the
+            mean of [a_k > b] over the group. w_k is multiplied by exp(-eta sqrt(n) l_k), where l_k
+            is the mean loss of a_k over the group.
 Differs  In the paper the interval is the whole line for a < 1 / (n + 1). Here q(a) is then the
-         largest stored score times exp(3 (1 / (n + 1) - a)), and b of a score above the largest is
-         the level at which q reaches it. So repeated misses widen the interval as far as needed,
-         and levels return as fast as they left. Levels are at least -1. q is 0 for a >= 1. After 20
-         targets, half an interval is at most twice the range of the targets so far, and a score is
-         stored as at most 4 times the largest stored one, so that a wrong target is not stored with
-         its full size. A round without a target changes nothing. Separate levels for categories of
-         rows are Mondrian conformal prediction (V. Vovk, A. Gammerman, G. Shafer, "Algorithmic
-         Learning in a Random World", 2005); here both categories share the scores.
-Bound    With one rate, the coverage of T rounds with targets is within (2 + rate) / (rate T) of
+         largest stored score times exp(3 (1 / (n + 1) - a)). If s_t exceeds the largest stored
+         score, b is the level at which this q reaches s_t. So repeated misses widen the interval as
+         far as needed, and levels return as fast as they fell. Levels are at least -1. q is 0 for
+         a >= 1. After 20 targets, the half-width is at most twice the range of the targets so far,
+         and a score is stored as at most 4 times the largest stored one, so that a single wrong
+         target does not widen later intervals by its full size. A row without a target changes
+         nothing. Separate levels for categories of rows are Mondrian conformal prediction (V. Vovk,
+         A. Gammerman, G. Shafer, "Algorithmic Learning in a Random World", 2005). Here both
+         categories share the scores.
+Bound    With one rate, the coverage of T rows with targets is within (2 + rate) / (rate T) of
          ``level``, on any stream whose scores are at most exp(3) times the largest stored one and
-         whose errors are at most twice the range of earlier targets: levels stay in
-         [-1, 1 + rate], and they add up misses (proposition 4.1 of the first paper). Rows far
-         outside are not included. Of T such rows, the coverage is at least ``level`` minus the same
-         term, because their own levels count more misses than occur. No bound is claimed for a
-         mixture of several rates.
+         whose errors are at most twice the range of earlier targets. The proof is that of
+         proposition 4.1 of the first paper: levels stay in [-1, 1 + rate], and each step of a level
+         counts a miss or a hit. Rows far out are not included. Of T such rows, the coverage is at
+         least ``level`` minus the same term, because their own levels count more misses than occur.
+         No bound is claimed for a mixture of several rates.
 
 >>> import numpy as np
 >>> from omkl.core.conformal import Conformal
@@ -63,7 +71,11 @@ from omkl.utils.constraints import is_number, shown
 
 
 class IntervalSettings(NamedTuple):
-    """Level of intervals, and the rate at which they adapt. None: a mixture of several rates."""
+    """Settings of intervals.
+
+    level  share of targets that should lie in their intervals, in (0, 1)
+    rate   step size of the adaptive level; None for a mixture of several rates
+    """
 
     level: float
     rate: float | None
@@ -77,7 +89,8 @@ def interval_of(level: Any, rate: Any, where: str = "") -> IntervalSettings | No
     level, rate
         Settings ``interval`` and ``interval_rate``: numbers in (0, 1), or None.
     where
-        Task for which intervals are not available, such as "a classification"; "" if they are.
+        Description of a task without intervals, such as "a classification". "" if the task has
+        them.
 
     Raises
     ------
@@ -105,14 +118,14 @@ def interval_of(level: Any, rate: Any, where: str = "") -> IntervalSettings | No
 
 
 WINDOW = 1000  # scores in a window
-TIE = 1e-9  # levels and places closer than this are equal, so that rounding decides nothing
+TIE = 1e-9  # levels and ranks that differ by less count as equal, so that rounding does not matter
 
 
 @inlined
 def quantile(ordered, n, level):
-    """Return the (1 - level)-quantile of n + 1 scores.
+    """Return the (1 - level)-quantile of n scores and a further, infinite one, at most the n-th.
 
-    The result is 0 for a level of 1, and at most the largest score.
+    The result is 0 for a level of 1.
 
     Parameters
     ----------
@@ -121,7 +134,7 @@ def quantile(ordered, n, level):
     n
         Number of scores, >= 1.
     level
-        Share of scores that may lie above; 1 or more gives 0.
+        Share of scores that may lie above the result; 1 or more gives 0.
     """
     place = math.ceil((1.0 - min(1.0, level)) * (n + 1.0) - TIE)
     return ordered[min(place, n) - 1] if place > 0 else 0.0
@@ -129,15 +142,15 @@ def quantile(ordered, n, level):
 
 @inlined
 def level_of(place, n):
-    """Return the largest rate of misses whose quantile is at least a score.
+    """Return the largest level whose ``quantile`` is at least the score of rank ``place``.
 
-    ``place`` is the rank of the score among n scores, 1 for the smallest.
+    The score is one of n scores, and rank 1 is the smallest.
     """
     return 1.0 - place / (n + 1.0)
 
 
 @inlined
-def keep(scores, ordered, n_so_far, score):
+def replace_oldest(scores, ordered, n_so_far, score):
     """Replace the oldest score of a window by a new one.
 
     Return the number of scores in the window that are less than the new score.
@@ -190,49 +203,39 @@ def _shift_up(ordered, first, last):
         k -= 1
 
 
-@inlined
-def pinball(alpha, off):
-    """Return the pinball loss at alpha of a level a for a target of level b; off is b - a."""
-    return alpha * off - min(0.0, off)
-
-
-@inlined
-def missed(off):
-    """Return 1.0 if the interval of level a misses a target of level b, else 0.0; off is b - a."""
-    return 1.0 if off < -TIE else 0.0
-
-
 # --- Intervals ------------------------------------------------------------------------------------
 
 
 RATES = tuple(0.001 * 2.0**k for k in range(8))
-HORIZON = 500  # rounds over which the mixture is as good as the best rate
-MOST = 2.0  # limit of half an interval, in ranges of the targets so far
-GROWTH = 3.0  # slope of log(q) for levels below that of the largest stored score
+HORIZON = 500  # number of rows for which eta and c of the mixture are chosen
+MOST = 2.0  # limit of the half-width, in ranges of the targets so far
+GROWTH = 3.0  # slope of log(q) at levels below the level of the largest stored score
 LEAST_LEVEL = -1.0
 FARTHEST = 4.0  # limit of a stored score, in multiples of the largest stored one
 ALONE = -1.0  # number of the group of a row that is alone
-N_FARTHEST = 20  # scores from which on widths and scores have these limits
+N_FARTHEST = 20  # number of scores after which half-widths and scores have these limits
 
-# Columns of a series' own numbers, see ``SeriesConformal``.
+# Columns of ``units`` in ``SeriesConformal``: the number of targets of a series, the running mean
+# of its absolute errors, and its smallest and largest target.
 LABELS, ERROR, LEAST, LARGEST = range(4)
 NO_LABELS = (0.0, 0.0, np.inf, -np.inf)
-FADES = 50.0  # memory, in errors, of the mean that is the unit of a series
+FADES = 50.0  # memory, in errors, of the mean of the absolute errors of a series
 FARTHEST_OF_SERIES = 8.0  # limit of an error in this mean, in units of the mean
 
 
 class State(NamedTuple):
-    """State of ``Conformal`` with K rates and W scores.
+    """State of ``Conformal`` with K rates and W scores. The module docstring defines the symbols.
 
     rates, levels, weights   (K,) rate_k, a_k and w_k
-    far_levels, far_weights  (K,) a'_k and w'_k, for rows far out
-    scores    (W,) last scores; the next score has the index ``n`` modulo W
+    far_levels, far_weights  (K,) a'_k and w'_k of rows far out
+    scores    (W,) last scores; the next score is stored at index ``n`` modulo W
     ordered   (W,) the same scores in ascending order, then infinity
     n         (1,) number of scores so far
-    labels    (2,) least and largest target so far
-    group     (3,) number of the present group of rows, its rows so far, and those far out
-    before    (4, K) levels and weights before this group: of all rows, and of rows far out
-    sums      (4, K) misses and losses of the rows of this group in the same order
+    labels    (2,) smallest and largest target so far
+    group     (3,) number of the present group, its rows so far, and its rows far out so far
+    before    (4, K) levels and weights before this group: those of all rows, then those of rows far
+              out
+    sums      (4, K) sums of the misses and losses of the rows of this group, in the same order
     """
 
     rates: np.ndarray
@@ -257,8 +260,9 @@ class Conformal:
     level
         Share of targets that should lie in their intervals, in (0, 1).
     rates
-        Rates of the level, in (0, 1]. A larger rate follows a change sooner and scatters more. One
-        rate is the method of 2021; several are mixed.
+        Step sizes of the adaptive level, in (0, 1]. With a larger rate the interval follows a
+        change sooner, and its width varies more. One rate gives the method of 2021; several are
+        mixed.
     """
 
     def __init__(self, level: float, rates: Sequence[float] = RATES) -> None:
@@ -291,7 +295,7 @@ class Conformal:
     def half_width(self, far: bool = False) -> float:
         """Return the half-width of the next interval; NaN before the first target.
 
-        ``far`` states whether the next row has an input far outside its usual range.
+        ``far`` states whether an input of the next row is far outside its usual range.
         """
         return self.learn(0.0, math.nan, far)
 
@@ -303,7 +307,7 @@ class Conformal:
         y_hat, y
             Prediction and target; NaN for an unknown target.
         far
-            Whether the row is far out.
+            Whether an input of the row is far outside its usual range.
         group
             Number of the row's group, see ``follow``.
         """
@@ -313,7 +317,7 @@ class Conformal:
         return float(half[0])
 
     def restore(self, kept: Mapping[str, np.ndarray]) -> None:
-        """Continue from saved copies of the arrays of ``state``, by name.
+        """Set the arrays of ``state`` to saved copies, given by name.
 
         Raises ``snapshot.Mismatch`` if they do not fit.
         """
@@ -335,10 +339,11 @@ class Conformal:
         y_hat, y
             Predictions and targets (n,). A target is NaN if it is unknown.
         far
-            Whether each row is far out, bool (n,); None for no row.
+            bool (n,), whether an input of each row is far outside its usual range; None if no row
+            has such an input.
         groups
-            Number (n,) >= 0 of the group of each row, or ALONE. Consecutive rows of one group were
-            predicted before one of their targets arrived. None: each row is alone.
+            Number (n,) >= 0 of the group of each row, or ALONE. Consecutive rows of a group were
+            all predicted before any of their targets arrived. None: each row is alone.
         """
         half = np.empty(len(y_hat))
         groups = np.full(len(y), ALONE) if groups is None else groups
@@ -349,14 +354,16 @@ class Conformal:
 
 
 class SeriesConformal(Conformal):
-    """Intervals of many series that share one window of scores, in units of each series' errors.
+    """Intervals of many series that share one window of scores.
 
-    Each series has a row of ``units`` (S, 4): number of targets, running mean of absolute errors,
-    smallest and largest target. After ``FADES`` errors, old errors fade from the mean. After
-    ``N_FARTHEST`` errors, an error counts as at most ``FARTHEST_OF_SERIES`` times the mean. After n
-    errors an interval is wider by a share 1 / n, because the mean is uncertain. The interval is NaN
-    before the first error of a series. While all errors of a series are 0, they are not used as
-    scores.
+    The score of a row is its absolute error divided by the mean absolute error of its series. Each
+    series has a row of ``units`` (S, 4): number of targets, running mean of absolute errors,
+    smallest and largest target.
+
+    The running mean forgets errors after about ``FADES`` further ones. After ``N_FARTHEST`` errors,
+    an error counts in the mean as at most ``FARTHEST_OF_SERIES`` times the mean. After n errors the
+    mean is multiplied by 1 + 1 / n, because it is uncertain. The interval is NaN before the first
+    error of a series. As long as the mean is 0, errors of the series are not used as scores.
     """
 
     def follow_series(
@@ -373,7 +380,7 @@ class SeriesConformal(Conformal):
         y_hat, y
             Predictions and targets (n,). If all targets are NaN, nothing changes.
         late
-            The first ``late`` targets of a series give no scores.
+            Number of first targets of each series that are not used as scores.
         """
         half = np.empty(len(y_hat))
         y_hat, y = (np.ascontiguousarray(a, dtype=float) for a in (y_hat, y))
@@ -392,7 +399,7 @@ def _reach(ordered, n, level):
 
 @inlined
 def _level_of_score(ordered, n, place, score):
-    """Return the largest level whose ``_reach`` is at least a score of rank ``place``."""
+    """Return the largest level, >= -1, whose ``_reach`` is at least a score of rank ``place``."""
     largest = ordered[n - 1]
     if place < n or not score > largest:
         return level_of(place, n)
@@ -403,9 +410,11 @@ def _level_of_score(ordered, n, place, score):
 
 @inlined
 def _learn(rates, levels, weights, before, sums, at, n, b, alpha, eta):
-    """Update levels and their weights (K,) by the level b of a target, the n-th of its group.
+    """Update levels and weights (K,) by the n-th target of a group.
 
-    The levels, weights, misses and losses of the group are in rows ``at`` and ``at + 1``.
+    b is the largest level that contains the target. The levels and weights before the group are in
+    the rows ``at`` and ``at + 1`` of ``before``, and the misses and losses of the group in those of
+    ``sums``.
     """
     K, root = rates.shape[0], math.sqrt(n)
     total = 0.0
@@ -414,8 +423,8 @@ def _learn(rates, levels, weights, before, sums, at, n, b, alpha, eta):
             before[at, k], before[at + 1, k] = levels[k], weights[k]
             sums[at, k] = sums[at + 1, k] = 0.0
         off = b - before[at, k]
-        sums[at, k] += missed(off)
-        sums[at + 1, k] += pinball(alpha, off)
+        sums[at, k] += 1.0 if off < -TIE else 0.0
+        sums[at + 1, k] += alpha * off - min(0.0, off)  # pinball loss
         weights[k] = before[at + 1, k] * math.exp(-eta * sums[at + 1, k] / root)
         total += weights[k]
         levels[k] = before[at, k] + min(1.0, rates[k] * root) * (alpha - sums[at, k] / n)
@@ -427,7 +436,7 @@ def _learn(rates, levels, weights, before, sums, at, n, b, alpha, eta):
 
 @inlined
 def _mixed(levels, weights):
-    """Return the mean of levels (K,) by weights (K,)."""
+    """Return the mean of levels (K,) with weights (K,)."""
     level = 0.0
     for k in range(levels.shape[0]):
         level += weights[k] * levels[k]
@@ -436,7 +445,7 @@ def _mixed(levels, weights):
 
 @inlined
 def _half_width(state, far):
-    """Return the half-width of the next interval. ``far`` is True if its row is far out."""
+    """Return the half-width of the next interval. ``far``: whether its row is far out."""
     n = min(state.n[0], state.scores.shape[0])
     if n == 0:
         return math.nan
@@ -450,7 +459,7 @@ def _half_width(state, far):
 
 @compiled
 def _follow(state, y_hat, y, far, groups, half, alpha, eta):
-    """Write each half-width to half (n,) before learning its target."""
+    """Write the half-width of each row to half (n,), then learn the target of the row."""
     for s in range(y_hat.shape[0]):
         half[s] = _half_width(state, far[s])
         if math.isfinite(y[s]):
@@ -458,12 +467,12 @@ def _follow(state, y_hat, y, far, groups, half, alpha, eta):
             state.labels[1] = max(state.labels[1], y[s])
         score = abs(y[s] - y_hat[s])
         if math.isfinite(score):
-            _keep_score(state, score, far[s], groups[s], alpha, eta)
+            _learn_score(state, score, far[s], groups[s], alpha, eta)
 
 
 @inlined
-def _keep_score(state, score, far, number, alpha, eta):
-    """Add a score to the window, and update the levels by its rank there."""
+def _learn_score(state, score, far, number, alpha, eta):
+    """Update the levels by the rank of a new score, then store the score in the window."""
     n, group = min(state.n[0], state.scores.shape[0]), state.group
     if number < 0.0 or number != group[0]:
         group[0], group[1], group[2] = number, 0.0, 0.0
@@ -484,7 +493,7 @@ def _keep_score(state, score, far, number, alpha, eta):
     largest = state.ordered[n - 1] if n > 0 else 0.0
     if n >= N_FARTHEST and largest > 0.0:
         score = min(score, FARTHEST * largest)
-    keep(state.scores, state.ordered, state.n[0], score)
+    replace_oldest(state.scores, state.ordered, state.n[0], score)
     state.n[0] += 1
 
 
@@ -493,7 +502,7 @@ _learn_one = specialise_on_first_call(_follow)
 
 @compiled
 def _follow_series(state, units, slots, y_hat, y, late, half, alpha, eta):
-    """Do the same as ``_follow`` for many series. Scores are in units of the errors of a series."""
+    """Do the same as ``_follow`` for many series, with scores in mean errors of each series."""
     for r in range(y_hat.shape[0]):
         s = slots[r]
         n_errors = max(units[s, LABELS] - late, 0.0)
@@ -510,7 +519,7 @@ def _follow_series(state, units, slots, y_hat, y, late, half, alpha, eta):
             continue
         if units[s, LABELS] >= late:
             if unit > 0.0:
-                _keep_score(state, score / unit, False, ALONE, alpha, eta)
+                _learn_score(state, score / unit, False, ALONE, alpha, eta)
             error = units[s, ERROR]
             if n_errors >= N_FARTHEST and error > 0.0:
                 score = min(score, FARTHEST_OF_SERIES * error)

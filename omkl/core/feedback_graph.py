@@ -1,11 +1,12 @@
 """Feedback graphs over a dictionary: construction, dominating set, and refinement in every round.
 
-A graph of N nodes with M out-neighbours each takes O(N M) memory. Construction computes the
-divergences between all kernels for one block of rows at a time.
+A graph has N nodes, one per kernel, with M out-neighbours each, and takes O(N M) memory. Its
+construction compares all kernels by their divergence Delta (``kernel_distance``), for one block of
+nodes at a time.
 
-The refinement fills its lists without branches: it writes a number, and overwrites it if it does
-not belong. The processor would mispredict branches on membership, and a misprediction costs as much
-time as a pack.
+The refinement fills lists without branches: it writes every candidate at the end of the list, and
+only extends the list if the candidate belongs there. The processor would often mispredict a branch,
+and a misprediction costs as much time as a pack (eight numbers, see ``simd``).
 """
 
 from __future__ import annotations
@@ -25,21 +26,21 @@ from omkl.core.weights import add_logs, log_one_minus_exp
 # --- Construction ---------------------------------------------------------------------------------
 
 
-BLOCK = 2**18  # divergences held at a time
+BLOCK = 2**18  # number of divergences in memory at a time
 
 
 def dissimilarity_graph(divergence: Overlaps | np.ndarray, M: int) -> np.ndarray:
     """Build a graph in which every node has M mutually dissimilar kernels as out-neighbours.
 
-    Ghari and Shen, JMLR, algorithm 4: node i starts with itself, and j joins if its mean divergence
-    from the out-neighbours so far is at least gamma_i, the largest threshold that leaves M of them.
-    The paper does not state the order. Here the kernel with the largest mean divergence from the
-    present out-neighbours joins next (ties: the smallest index). gamma_i is then the mean
-    divergence of the last kernel.
+    Ghari and Shen, JMLR, algorithm 4: node i starts with itself. Kernel j joins if its mean
+    divergence from the out-neighbours so far is at least gamma_i, the largest threshold with which
+    M kernels join. The paper does not state the order. Here the kernel with the largest mean
+    divergence from the present out-neighbours joins next (ties: the smallest index). gamma_i is
+    then the mean divergence of the last kernel.
 
-    Given overlaps, candidates j are compared by k own_j - 2 sum of overlap(m, j) over the k present
-    kernels m. This is the sum of Delta(m, j) without the terms that do not depend on j. O(N^2 M)
-    time.
+    With overlaps, candidates j are compared by k own_j - 2 sum of overlap(m, j) over the k present
+    kernels m. This differs from the sum of Delta(m, j) only by terms that do not depend on j. O(N^2
+    M) time.
 
     Parameters
     ----------
@@ -72,7 +73,10 @@ def dissimilarity_graph(divergence: Overlaps | np.ndarray, M: int) -> np.ndarray
 
 
 def _join_by_value(delta: np.ndarray, some: np.ndarray) -> None:
-    """Choose the out-neighbours of each row by the largest sums of Delta, given as logarithms."""
+    """Choose the out-neighbours of each row of ``some`` (n, M) by the largest sums of Delta.
+
+    ``delta`` (N, N) has the logarithms of Delta.
+    """
     total = delta[some[:, 0]]
     for m in range(1, some.shape[1]):
         np.put_along_axis(total, some[:, :m], -np.inf, axis=1)
@@ -86,7 +90,7 @@ def _join_by_value(delta: np.ndarray, some: np.ndarray) -> None:
 
 
 def _join_by_overlap(source: Overlaps, some: np.ndarray) -> None:
-    """Choose the out-neighbours of each row by the sums of overlaps."""
+    """Choose the out-neighbours of each row of ``some`` (n, M) by the sums of overlaps."""
     n, M = some.shape
     N = len(source.own)
     total = source.values[some[:, 0]]  # log of the sum of overlaps; +inf for present kernels
@@ -96,7 +100,8 @@ def _join_by_overlap(source: Overlaps, some: np.ndarray) -> None:
     for m in range(1, M):
         np.put_along_axis(total, some[:, :m], np.inf, axis=1)
         _farthest(total, source.own, by_own, float(m), some[:, m], size, sign)
-        # The farthest sum of Delta is below half the sum of own: the terms nearly cancel.
+        # Where the largest sum of Delta is below half the sum of own over the present kernels, the
+        # terms nearly cancel. Compare sums of Delta itself there.
         for r in np.flatnonzero((sign < 0.0) & (size + math.log(m) > own_there - LOG_2)):
             delta = np.logaddexp.reduce(divergence_rows(source, some[r, :m]), axis=0)
             delta[some[r, :m]] = -np.inf
@@ -112,8 +117,9 @@ def _join_by_overlap(source: Overlaps, some: np.ndarray) -> None:
 def _farthest(total, own, by_own, k, best, size, sign):
     """Write to best[r] the smallest j with the largest k own_j - 2 sum of overlaps in row r.
 
-    All inputs are logarithms. size[r] becomes the logarithm of the absolute value, divided by k,
-    and sign[r] its sign. by_own (N,) lists the kernels by decreasing own.
+    All inputs are logarithms; total[r, j] is the logarithm of the sum of overlaps. size[r] becomes
+    log(|largest number| / k), and sign[r] the sign of the largest number. by_own (N,) lists the
+    kernels by decreasing own.
     """
     share = math.log(2.0 / k)
     N = own.shape[0]
@@ -123,14 +129,14 @@ def _farthest(total, own, by_own, k, best, size, sign):
         for m in range(N):
             j = by_own[m]
             if own[j] < top:
-                break  # kernels come by falling own, and overlaps only reduce the sum
+                break  # later kernels have a smaller own, and overlaps only reduce the sum
             x = share + total[r, j] - own[j]
             if x < 0.0:
                 value = own[j] + log_one_minus_exp(x)
                 if value > top or (value == top and j < farthest):
                     top, farthest = value, j
         sign[r] = 1.0
-        if farthest < 0:  # all are negative or 0: the smallest in size
+        if farthest < 0:  # all numbers are negative or 0: take the one nearest to 0
             sign[r] = -1.0
             top = np.inf
             for m in range(N - 1, -1, -1):
@@ -156,10 +162,9 @@ def _add_rows(total, rows, which, scratch):
 def similarity_graph(divergence: Overlaps | np.ndarray, M: int) -> np.ndarray:
     """Build a graph in which every node has the M most similar kernels as out-neighbours.
 
-    Ghari and Shen, first version (arXiv), algorithm 1: an edge from i to j if Delta(i, j) <=
-    gamma_i, the largest threshold that leaves M of them, including node i (Delta(i, i) = 0). Every
-    gamma_i from the M-th smallest divergence up to the next one gives this graph. Among equal
-    divergences the smallest index is taken. O(N^2 log N) time.
+    Ghari and Shen, first version (arXiv), algorithm 1: there is an edge from i to j if Delta(i, j)
+    <= gamma_i. gamma_i is chosen such that node i has M out-neighbours, including itself, since
+    Delta(i, i) = 0. Among equal divergences the smallest index is taken. O(N^2 log N) time.
 
     Parameters
     ----------
@@ -185,9 +190,9 @@ def similarity_graph(divergence: Overlaps | np.ndarray, M: int) -> np.ndarray:
         order = np.argsort(distances[nodes], axis=1, kind="stable")
         near = order[:, :M]
         left_out = near == nodes[:, None]
-        left_out[~left_out.any(axis=1), -1] = (
-            True  # copies of a kernel may come before the kernel itself
-        )
+        # If copies of a kernel come before the kernel itself, it may be missing: leave out the
+        # last.
+        left_out[~left_out.any(axis=1), -1] = True
         out[nodes, 0] = nodes
         out[nodes, 1:] = near[~left_out].reshape(len(nodes), M - 1)
     return out
@@ -202,7 +207,7 @@ def _n_kernels(divergence: Overlaps | np.ndarray, M: int) -> int:
 
 
 def _blocks(N: int) -> Iterator[np.ndarray]:
-    """Yield the nodes 0 .. N - 1 in blocks of at most ``BLOCK`` divergences."""
+    """Yield the nodes 0 .. N - 1 in blocks with at most ``BLOCK`` divergences to all N nodes."""
     size = max(1, BLOCK // N)
     for start in range(0, N, size):
         yield np.arange(start, min(N, start + size))
@@ -216,10 +221,10 @@ def _smallest_missing(present: np.ndarray) -> int:
 
 
 def dominating_set(out: np.ndarray) -> np.ndarray:
-    """Return sorted nodes whose out-neighbourhoods cover all N nodes, by greedy set cover.
+    """Return sorted nodes whose out-neighbours are all N nodes, found by greedy set cover.
 
-    Chvatal (1979): take the node that covers most uncovered nodes (ties: the smallest index) until
-    every node is covered.
+    Chvatal (1979): repeatedly take the node that covers most nodes not covered yet (ties: the
+    smallest index), until every node is covered.
 
     Parameters
     ----------
@@ -232,8 +237,8 @@ def dominating_set(out: np.ndarray) -> np.ndarray:
     queue = [(-M, i) for i in range(N)]
     chosen: list[int] = []
     while n_left:
-        # The number of nodes that a node would newly cover only shrinks. So an entry at the head
-        # of the queue that is still valid is the best of all.
+        # The number of nodes that a node would newly cover only falls. So if the number at the head
+        # of the queue is still right, no other node covers more.
         promised, i = heapq.heappop(queue)
         gain = M - int(np.count_nonzero(covered[out[i]]))
         if gain == -promised:
@@ -248,6 +253,9 @@ def dominating_set(out: np.ndarray) -> np.ndarray:
 # --- Refinement in every round: which nodes change, and their new edges ---------------------------
 
 
+# DS'_t is the dominating set of round t: the nodes whose weight u is at least the ``rank``-th
+# largest (algorithm 6 of the JMLR paper). A node i outside gets an edge from a node d_i of DS'_t.
+#
 # Rows of the links (6, N):
 # MEMBERS    nodes of DS'_t in rising order, at the front
 # PARTNER    d_i of node i outside DS'_t; -1 inside
@@ -260,7 +268,7 @@ MEMBERS, PARTNER, REFINED, N_REFINED, CHANGED, OTHERS = range(6)
 
 @inlined
 def rank_largest(values, best):
-    """Return the k-th largest of values (N,), and fill best (k,) with the k largest, falling."""
+    """Write the k largest of values (N,), in descending order, into best (k,). Return the k-th."""
     best[:] = -np.inf
     k = best.shape[0]
     for i in range(values.shape[0]):
@@ -278,9 +286,9 @@ def rank_largest(values, best):
 def refine(params, state, sign):
     """Update DS'_t and the edges (d_i, i) that make it a dominating set.
 
-    d_i is the node of DS'_t with the largest divergence from i for sign = 1, the smallest for sign
-    = -1. Since the last round only the node of that round has a new weight u. If this node stays
-    above the threshold of DS'_t, or was and stays below it, DS'_t and its edges do not change.
+    d_i is the node of DS'_t with the largest divergence from i if sign is 1, and with the smallest
+    if sign is -1. Only the node that was drawn in the last round has a new weight u. If this node
+    was and stays in DS'_t, or was and stays outside, DS'_t and its edges do not change.
 
     Parameters
     ----------
@@ -291,41 +299,23 @@ def refine(params, state, sign):
     sign
         1.0 or -1.0.
     """
-    n = nodes_that_changed(
-        state.node[0],
-        state.log_u,
-        state.cover[MEMBER],
-        state.trees[COUNT, 1],
-        is_fresh(state.trees),
-        state.best,
-        state.links[CHANGED],
-    )
+    n = nodes_that_changed(state)
     if n > 0:
         rewire(state, n, sign, params.only_undominated)
 
 
 @inlined
-def nodes_that_changed(node, log_u, member, size, fresh, best, changed):
-    """List the nodes that enter or leave DS'_t, and return their number.
+def nodes_that_changed(state):
+    """List in CHANGED the nodes that enter or leave DS'_t, and return their number.
 
-    Parameters
-    ----------
-    node
-        Node of the last round, the only one whose log_u changed if ``fresh``.
-    log_u, member
-        Weights and membership of the nodes (N,).
-    size
-        Number of nodes in DS'_t.
-    fresh
-        Whether ``best`` and ``member`` follow log_u of the round before.
-    best
-        Largest log_u (rank,), falling; updated in place.
-    changed
-        Output (N,).
+    ``state.best`` has the ``rank`` largest log_u in descending order, and is updated. If the trees
+    are fresh, it is still that of the round before.
     """
+    log_u, member, best = state.log_u, state.cover[MEMBER], state.best
+    node, size, changed = state.node[0], state.trees[COUNT, 1], state.links[CHANGED]
     N, last = log_u.shape[0], best.shape[0] - 1
     n = 0
-    if not fresh:
+    if not is_fresh(state.trees):
         bar = rank_largest(log_u, best)
         for i in range(N):
             if (log_u[i] >= bar) != (member[i] == 1):
@@ -334,13 +324,17 @@ def nodes_that_changed(node, log_u, member, size, fresh, best, changed):
         return n
     if member[node] == 0 or log_u[node] >= best[last]:
         return n
-    if size > best.shape[0]:  # nodes tie for the last rank: enough of them are left
+    if size > best.shape[0]:  # several nodes tie for the last rank, and enough of them remain
         changed[0] = node
         return 1
-    # The rank goes to the best node outside, or to the node itself: all others are above it.
+    # All other nodes of DS'_t are above the last rank. So it goes to the best node outside, or
+    # stays with this node.
     bar = largest_below(log_u, best[last])
     best[last] = bar
-    n = list_equal(log_u, bar, node, changed)
+    for i in range(N):
+        if log_u[i] == bar and i != node:
+            changed[n] = i
+            n += 1
     if bar > log_u[node]:
         changed[n] = node
         n += 1
@@ -363,29 +357,6 @@ def largest_below(values, bound):
 
 
 @inlined
-def list_equal(values, number, left_out, listed):
-    """List the indices of the values (N,) that equal a number, and return their count.
-
-    Parameters
-    ----------
-    values
-        Values (N,).
-    number
-        Number to find.
-    left_out
-        Index that is not listed.
-    listed
-        Output (N,).
-    """
-    n = 0
-    for i in range(values.shape[0]):
-        if values[i] == number and i != left_out:
-            listed[n] = i
-            n += 1
-    return n
-
-
-@inlined
 def rewire(state, n, sign, only_undominated):
     """Let the first ``n`` nodes of CHANGED enter or leave DS'_t, and update every d_i and its edge.
 
@@ -405,7 +376,7 @@ def rewire(state, n, sign, only_undominated):
     for k in range(n):
         toggle_member(edges, trees, cover, links[CHANGED, k])
     connect(state, list_unconnected(cover, links, n, begun), sign, only_undominated)
-    # Nodes that entered need no d_i, and may be a better d_i of others.
+    # Nodes that entered need no d_i, and may be a better d_i for nodes outside.
     for k in range(n):
         i = links[CHANGED, k]
         if cover[MEMBER, i] == 1:
@@ -419,19 +390,10 @@ def rewire(state, n, sign, only_undominated):
 
 
 @inlined
-def list_members(cover, links):
-    """List DS'_t in rising order: from cover (2, N) to links (6, N)."""
-    size = 0
-    for i in range(cover.shape[1]):
-        links[MEMBERS, size] = i  # to stay, or to be overwritten
-        size += cover[MEMBER, i]
-
-
-@inlined
 def list_unconnected(cover, links, n, begun):
-    """List in OTHERS the nodes without a valid d_i, and return their number.
+    """List in OTHERS the nodes outside DS'_t without a valid d_i, and return their number.
 
-    Such a node has lost its d_i, or has left DS'_t and has no d_i yet.
+    The d_i of such a node has left DS'_t, or the node itself has left DS'_t and has no d_i yet.
 
     Parameters
     ----------
@@ -440,7 +402,7 @@ def list_unconnected(cover, links, n, begun):
     n
         Number of nodes in CHANGED.
     begun
-        Whether all other nodes already have a d_i.
+        Whether every node that was outside DS'_t before has a d_i.
     """
     n_left, left = 0, -1
     for k in range(n):
@@ -479,9 +441,10 @@ def connect(state, n, sign, only_undominated):
         As in ``rewire``.
     """
     edges, cover, links, distance = state.edges, state.cover, state.links, state.distance
-    if n > 0:
-        list_members(cover, links)
-    size = int(state.trees[COUNT, 1])
+    size = 0
+    for i in range(cover.shape[1] if n > 0 else 0):
+        links[MEMBERS, size] = i  # overwritten by the next node unless i is a member
+        size += cover[MEMBER, i]
     for k in range(n):
         i = links[OTHERS, k]
         values = state.divergence.values[i]
@@ -523,7 +486,7 @@ def offer(state, j, sign, only_undominated):
 
 @inlined
 def set_edge(edges, cover, links, i, only_undominated):
-    """Add the edge (d_i, i), unless the graph has it already or it is not needed.
+    """Add the edge (d_i, i), or remove it if the original graph has it or if it is not needed.
 
     Parameters
     ----------

@@ -1,8 +1,9 @@
 """Draws of graph nodes by weight, in O(log N) per round.
 
-One node changes its weight u in a round. Sums over all nodes, and over the in-neighbours of a
-kernel, are therefore stored in binary trees. A round computes one path to the root again. Each sum
-on it is the sum of its two children, so that rounding errors do not accumulate over rounds.
+Only one node changes its weight u in a round. The sums of u over all nodes, and over the
+in-neighbours of each kernel, are therefore stored in binary trees. A round recomputes the sums on
+one path from a leaf to the root. Each of them is the sum of its two children, so rounding errors do
+not accumulate over rounds.
 """
 
 from __future__ import annotations
@@ -12,14 +13,15 @@ import numpy as np
 from omkl.core.compiler import inlined
 from omkl.core.weights import exp_nonpositive
 
-# The largest u may fall this far below the scale before all weights are computed again. A weight of
-# exp(-708) times the largest then counts as 0, a weight of exp(-644) times the largest never does.
+# Weights are stored as exp(log_u - scale). The scale is changed, and all weights are recomputed, as
+# soon as the largest log_u is MOST_FALL below it. Weights below exp(-708) are stored as 0. So a
+# weight of more than exp(-644) times the largest weight is never stored as 0.
 MOST_FALL = 64.0
 
 
-# NumPy counts a negative index from the end, so Numba compares every signed index with 0 and
-# chooses between two addresses. Each step along a path waits for that choice. Indices of paths are
-# therefore unsigned (``np.uintp``), which saves a twentieth of a round.
+# Indices of paths are unsigned (``np.uintp``), which saves 5 % of a round. A signed index may be
+# negative, counted from the end. Numba would compare it with 0 and choose between two addresses,
+# and each step along a path would wait for this choice.
 
 # Rows of the arrays below.
 OUT, FIRST, LEAF = 0, 1, 2  # rows of the edges
@@ -28,7 +30,7 @@ MEMBER, COVERS = 0, 1  # rows of the cover
 
 
 def in_neighbours(out: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the in-edges of a graph (N, M): start (N + 1,) and source (N M,).
+    """Return the edges of a graph (N, M) by their ends: start (N + 1,) and source (N M,).
 
     The in-neighbours of node i are source[start[i] : start[i + 1]].
     """
@@ -42,11 +44,11 @@ def in_neighbours(out: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def edges_of(out: np.ndarray) -> np.ndarray:
-    """Make edges (3, N, M), shared by learners, of a graph with out-neighbours ``out`` (N, M).
+    """Make the edges (3, N, M) of a graph with out-neighbours ``out`` (N, M). Learners share them.
 
     edges[OUT, i, m]    end of the m-th edge of node i; the first is the node itself
     edges[FIRST, i, m]  index in ``in_mass`` at which the tree of this end begins
-    edges[LEAF, i, m]   index, within this tree, of the leaf of the edge
+    edges[LEAF, i, m]   index of the leaf of this edge within that tree
     """
     N, M = out.shape
     start, _ = in_neighbours(out)
@@ -58,14 +60,14 @@ def edges_of(out: np.ndarray) -> np.ndarray:
 
 
 def trees_of(edges: np.ndarray) -> np.ndarray:
-    """Make binary trees (3, 2 P) over N nodes, none of them in the set; P = 2^k >= N is minimal.
+    """Make binary trees (3, 2 P) over N nodes, with an empty set. P is the least power of two >= N.
 
-    The root is at 1, the children of k are at 2 k and 2 k + 1, node i is at P + i.
+    The root is at 1, the children of k are at 2 k and 2 k + 1, and node i is at P + i. Each entry
+    covers the nodes below it.
 
-    trees[MASS]   sums of exp(log_u - scale)
-    trees[TOP]    largest log_u, the logarithms of the weights of nodes. Entry 0 is 1.0 if the trees
-                  were computed from the current log_u, else 0.0
-    trees[COUNT]  number of nodes in the set
+    trees[MASS]   sum of exp(log_u - scale), where log_u is the logarithm of a node's weight
+    trees[TOP]    largest log_u. Entry 0 is 1.0 if the trees follow from the current log_u, else 0.0
+    trees[COUNT]  number of nodes in the set (``cover_of``)
     """
     N = edges.shape[1]
     trees = np.zeros((3, 2 << (N - 1).bit_length()))
@@ -74,7 +76,7 @@ def trees_of(edges: np.ndarray) -> np.ndarray:
 
 
 def cover_of(edges: np.ndarray) -> np.ndarray:
-    """Make the empty set of nodes: cover (2, N).
+    """Make an empty set of nodes, such as a dominating set: cover (2, N).
 
     cover[MEMBER, i]  1 if node i is in the set, else 0
     cover[COVERS, i]  number of in-neighbours of kernel i in the set
@@ -85,9 +87,10 @@ def cover_of(edges: np.ndarray) -> np.ndarray:
 def empty_in_mass(edges: np.ndarray) -> np.ndarray:
     """Return the initial array (2 N M,) of the sums over the in-neighbours of each kernel.
 
-    The array holds one binary tree per kernel. A tree of n in-neighbours has 2 n entries: entry 0
-    is n, entry 1 is the sum of exp(log_u - scale) over all in-neighbours, entries 2 .. n - 1 are
-    partial sums, and entries n .. 2 n - 1 are the in-neighbours. All sums are 0 here.
+    The array has one binary tree per kernel. The tree of a kernel with n in-neighbours has 2 n
+    entries: entry 0 is n, entry 1 is the sum of exp(log_u - scale) over all in-neighbours, entries
+    2 .. n - 1 are partial sums, and entries n .. 2 n - 1 are the terms of the in-neighbours. All
+    sums are 0 here.
     """
     in_mass = np.zeros(2 * edges.shape[1] * edges.shape[2])
     np.add.at(in_mass, edges[FIRST], 1.0)
@@ -95,7 +98,7 @@ def empty_in_mass(edges: np.ndarray) -> np.ndarray:
 
 
 def stale(trees: np.ndarray) -> None:
-    """Mark the trees as out of date, after log_u was changed outside of a round."""
+    """Mark the trees as out of date. Call it after log_u was changed outside of a round."""
     trees[TOP, 0] = 0.0
 
 
@@ -110,7 +113,7 @@ def refresh(edges, trees, in_mass, scale, log_u, node):
     """Bring the trees up to date with log_u.
 
     If the trees agree with log_u except at ``node``, only the path from this node to the root is
-    computed again. Otherwise all trees are rebuilt, with the same result to the last bit.
+    recomputed. Otherwise all trees are rebuilt. Both give the same bits.
 
     Parameters
     ----------
@@ -129,13 +132,11 @@ def refresh(edges, trees, in_mass, scale, log_u, node):
         k = mass.shape[0] // 2 + node
         mass[np.uintp(k)] = u
         top[np.uintp(k)] = log_u[node]
-        # Each sum on the path to the root is computed again from its two children. Adding the
-        # difference instead would leave its rounding error in the sums for ever.
+        # Each sum is recomputed from its two children, in either order: a + b = b + a exactly.
+        # Adding the change of u to each sum instead would accumulate rounding errors.
         sum_below, top_below = u, log_u[node]
         while k > 1:
-            sum_below += mass[
-                np.uintp(k ^ 1)
-            ]  # the order of the children does not matter: a + b = b + a exactly
+            sum_below += mass[np.uintp(k ^ 1)]
             top_below = max(top_below, top[np.uintp(k ^ 1)])
             k >>= 1
             mass[np.uintp(k)] = sum_below
@@ -159,7 +160,7 @@ def refresh(edges, trees, in_mass, scale, log_u, node):
 def begin(mass, top, scale, log_u):
     """Rebuild mass and top (2 P,) from log_u (N,).
 
-    If the largest log_u has left the range of the scale, it becomes the scale.
+    If the largest log_u is above the scale or more than MOST_FALL below it, it becomes the scale.
 
     Parameters
     ----------
@@ -210,7 +211,7 @@ def begin_in_mass(edges, in_mass, mass):
 
 @inlined
 def toggle_member(edges, trees, cover, i):
-    """Add node i to the set, or remove it.
+    """Add node i to the set if it is not a member, else remove it.
 
     Parameters
     ----------
@@ -231,7 +232,9 @@ def toggle_member(edges, trees, cover, i):
 
 @inlined
 def probability(trees, i, xi):
-    """Return the probability p of node i.
+    """Return the probability p of drawing node i: (1 - xi) u_i / U, plus xi / size for members.
+
+    U is the sum of all weights u, and size the number of members of the set.
 
     Parameters
     ----------
@@ -249,7 +252,7 @@ def probability(trees, i, xi):
 
 @inlined
 def in_probabilities(edges, trees, in_mass, cover, kernels, n, xi, q):
-    """Write q[i], the sum of p over the in-neighbours of i, for the first ``n`` of ``kernels``.
+    """Write q[i], the sum of ``probability`` over the in-neighbours of i, for some kernels i.
 
     Parameters
     ----------
@@ -271,9 +274,10 @@ def in_probabilities(edges, trees, in_mass, cover, kernels, n, xi, q):
 
 @inlined
 def draw_node(trees, xi, v):
-    """Draw a node from p: the first whose running sum exceeds v.
+    """Draw a node by ``probability``: the first node whose cumulative probability exceeds v.
 
-    If rounding leaves the sum of p below v, it is the last node with a positive p.
+    If rounding leaves the total probability below v, return the last node with a positive
+    probability.
 
     Parameters
     ----------
@@ -301,7 +305,7 @@ def draw_node(trees, xi, v):
 
 @inlined
 def best_node(trees):
-    """Return the smallest index of the largest log_u, from trees (3, 2 P)."""
+    """Return the node with the largest log_u (ties: the smallest index), from trees (3, 2 P)."""
     top = trees[TOP]
     P = top.shape[0] // 2
     k = 1

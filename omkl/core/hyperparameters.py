@@ -1,8 +1,8 @@
 """Hyper-parameters: from the keys of a YAML file to the ``Params`` of an algorithm.
 
-The keys of the YAML are the fields of ``Params``, and the annotation of a field is the schema of
-its values. A misspelt key, a wrong type or a value out of range is refused before anything runs.
-Annotations of a ``State`` declare the role of arrays for code outside the algorithm:
+The fields of ``Params`` are the valid keys, and the annotation of a field states its valid values.
+A misspelt key, a wrong type or a value out of range is an error before the run begins. In the same
+way, the annotation of a field of ``State`` tells other modules the role of its array:
 
     q: EVALUATED_WITH  # (N,)
 """
@@ -23,7 +23,7 @@ from omkl.utils.constraints import did_you_mean, is_number, is_whole, no_such_ke
 
 
 class Schedule(NamedTuple):
-    """A step size or exploration rate: scale * t**power at round t."""
+    """Step size or exploration rate that depends on the round t >= 1: scale * t**power."""
 
     scale: float
     power: float
@@ -45,10 +45,11 @@ def rate(schedule, t):
 class Range(NamedTuple):
     """Bounds of a number: numbers, or expressions as texts.
 
-    An expression may contain N (number of kernels), D (number of features), J and, in a ``State``,
-    t (number of rounds so far). The name of another field means its largest number, as in
-    ``n + pending``, and ``x.1`` means the length of the second axis of x. ``columns`` lists the
-    indices on the last axis to which the bounds apply; (): all.
+    An expression may contain N (number of kernels), D (number of features), J (number of nodes)
+    and, in a ``State``, t (number of rounds so far). In a ``State``, the name of another field
+    stands for the largest number in it, as in ``n + pending``, and ``x.1`` stands for the length of
+    axis 1 of x. ``columns`` lists the indices on the last axis to which the bounds apply; () stands
+    for all.
     """
 
     low: float | str
@@ -68,8 +69,8 @@ class Choice(tuple[str, ...]):
 POSITIVE = Annotated[float, Range(0.0, open_low=True)]
 NON_NEGATIVE = Annotated[float, Range(0.0)]
 COUNT = Annotated[int, Range(1)]
-SIZE = Annotated[int, Range(1, 100_000)]  # bounds memory, or time per round
-NODES = Annotated[int, Range(1, 10_000)]  # each node has an array over all kernels
+SIZE = Annotated[int, Range(1, 100_000)]  # a limit, because memory or time per round grows with it
+NODES = Annotated[int, Range(1, 10_000)]  # a limit, because each node has an array over all kernels
 COUNT_OR_ZERO = Annotated[int, Range(0)]
 UP_TO_N = Annotated[int, Range(1, "N")]
 FRACTION = Annotated[float, Range(0.0, 1.0, open_low=True, open_high=True)]
@@ -140,7 +141,7 @@ def build(
     Params
         NamedTuple of an algorithm. Its annotations state the valid values of each field.
     given
-        Values by key, as in a YAML file. None leaves out a field whose default is NaN.
+        Values by key, as in a YAML file. None stands for the default if this default is NaN.
     horizon
         Rounds of the stream, for schedules that name T; None if unknown.
     sizes
@@ -160,9 +161,7 @@ def build(
         if key not in names:
             raise ValueError(no_such_key(dot, key, names))
     defaults = getattr(Params, "_field_defaults", {})
-    optional = {
-        key for key, value in defaults.items() if value != value
-    }  # fields whose default is NaN may be omitted
+    optional = {key for key, value in defaults.items() if value != value}  # the default is NaN
     given = {key: value for key, value in given.items() if value is not None or key not in optional}
     missing = [name for name in names if name not in given and name not in defaults]
     if missing:
@@ -178,9 +177,10 @@ def build(
 def with_defaults_cut(
     Params: type, given: Mapping[str, Any], defaults: Mapping[str, Any], sizes: Mapping[str, int]
 ) -> dict[str, Any]:
-    """Copy ``given``, and reduce default values that exceed the size of this learner.
+    """Copy ``given``, and reduce default values that are too large for this learner.
 
-    Only whole numbers that equal their defaults are reduced, to the size that bounds them.
+    A whole number is reduced to its upper bound if the bound is a letter, such as N, and if the
+    number equals its default. A number that the user chose stays as it is.
 
     Parameters
     ----------
@@ -281,7 +281,7 @@ def _check_range(
 
 
 def _bound(stated: float | str, value: float) -> str:
-    """Format a bound for an error, a letter with its value."""
+    """Format a bound for an error message. A bound by a letter is shown with its value: N=9."""
     if isinstance(stated, str):
         return f"{stated}={value}"
     return f"{value:,}" if isinstance(value, int) else f"{value:g}"
@@ -302,20 +302,23 @@ NODE_WEIGHTS = Annotated[np.ndarray, "logarithms of the nodes' weights"]
 # ``omkl.core.snapshot`` checks numbers of a saved state against these ranges, because compiled code
 # uses whole numbers as indices and counts without a check. Arrays of whole numbers without a range
 # never change.
-MOST_COUNT = 2**53  # exact as float64; a sum of a few does not overflow int64
+MOST_COUNT = 2**53  # larger numbers are not exact in float64; a sum of a few fits into int64
 COUNTS = Annotated[np.ndarray, Range(0, MOST_COUNT)]
 ROUNDS = Annotated[np.ndarray, Range(0, "t")]  # a number of rounds, or the index of one
 KERNELS = Annotated[np.ndarray, Range(0, "N", open_high=True)]  # indices of kernels
 SWITCH = Annotated[np.ndarray, Range(0, 1)]
-# Array that follows from the settings and the other fields. It is not saved: a loaded learner has
-# the initial array, and the next round computes it again.
+# Array that can be computed from the settings and the other fields, so it is not saved. A loaded
+# learner begins with the initial array, and the next round recomputes it.
 DERIVED = Annotated[Any, "derived"]
 # (3, 2 P) sums over the nodes' weights, see ``omkl.core.graph_sampling``.
 TREES = Annotated[np.ndarray, "derived", "sums over the nodes' weights"]
 
 
 def fields_with(State: type, annotation: Any) -> list[str]:
-    """Return the names of the fields of State with all ``Annotated`` marks of an annotation."""
+    """Return the names of the fields of ``State`` that have all marks of an annotation.
+
+    ``annotation`` is one of the ``Annotated`` types above.
+    """
     hints = get_type_hints(State, include_extras=True)
     wanted = set(get_args(annotation)[1:])
     return [name for name, hint in hints.items() if wanted <= set(get_args(hint)[1:])]

@@ -1,19 +1,19 @@
 """Distances between kernels, in a form whose order does not depend on rounding.
 
-The overlap of two kernels is the integral of kappa_i kappa_j over R^d. Kernels are products over
-the inputs, so it is the integral over one input to the power d. It is stored as its logarithm,
-which neither overflows nor underflows for any d. A family states the integrals that have a closed
-form (``kernels.Family.overlaps``). The others are integrated numerically.
+The overlap of two kernels is the integral of kappa_i kappa_j over R^d. A kernel is a product over
+the d inputs, so its overlap is the integral over one input to the power d. It is stored as a
+logarithm, which neither overflows nor underflows for any d. A family states its integrals in closed
+form where they are known (``kernels.Family.overlaps``). The others are integrated numerically.
 
-The distance Delta(i, j), the integral over R^d of (kappa_i - kappa_j)^2, is own_i + own_j -
-2 overlap(i, j) with own_i = overlap(i, i). With many inputs these terms differ by hundreds of
-orders of magnitude: if own_i = 1e16, the sum has no digit of own_j left. A term that all candidates
-share is therefore never added. For several j and one i,
+The distance Delta(i, j) is the integral over R^d of (kappa_i - kappa_j)^2. With own_i =
+overlap(i, i) it is own_i + own_j - 2 overlap(i, j). With many inputs these terms differ by hundreds
+of orders of magnitude: a sum with own_i = 1e16 keeps no digit of a small own_j. So the code never
+adds a term that is equal for all candidates. For one i and several j,
 
     own_j - 2 overlap(i, j)
 
-orders the j as Delta(i, j) does. If both terms nearly cancel own_i, this sum has too few digits.
-Then log Delta is compared, which a sum of logarithms gives without this cancellation.
+has the same order as Delta(i, j). If own_i nearly cancels this number, it has too few digits. Then
+the code compares log Delta, computed as a sum of logarithms without this cancellation.
 
 Source: Ghari and Shen, JMLR, (25) to (27).
 """
@@ -39,14 +39,14 @@ LOG_2 = math.log(2.0)
 def log_overlaps_in_one_input(first: str, p: np.ndarray, second: str, q: np.ndarray) -> np.ndarray:
     """Return log of the integral of kappa kappa' over one input, for bandwidths of two families.
 
-    It is the closed form of the family if there is one, else ``integrated``.
+    Use the closed form of one of the families, or ``integrated`` if there is none.
 
     Parameters
     ----------
     first, second
         Names of the families.
     p, q
-        Bandwidths of one shape, which is also that of the result.
+        Bandwidths of the two families, arrays of the same shape. The result has this shape too.
 
     Raises
     ------
@@ -64,28 +64,30 @@ def log_overlaps_in_one_input(first: str, p: np.ndarray, second: str, q: np.ndar
 
 
 STEP = 1.0 / 16.0  # step of the trapezoid rule in log |r|
-MARGINS = 40.0, 45.0  # range of integration below and above the logarithms of the lengths
-AGREEMENT = 1e-9
+MARGINS = 40.0, 45.0  # log |r| goes from 40 below the least log length to 45 above the largest
+AGREEMENT = 1e-9  # largest relative difference to the integral with half as many points
 
 
 def integrated(one: Family, p: np.ndarray, other: Family, q: np.ndarray) -> np.ndarray:
-    """Integrate kappa kappa' over one input by the trapezoid rule in log |r|; return the logarithm.
+    """Return the logarithm of the integral of kappa kappa' over one input, by the trapezoid rule.
 
-    The rule converges exponentially for kernels that are analytic except at r = 0: for Gaussian,
-    Laplacian, Cauchy and Matern kernels its error is that of rounding (1e-14).
+    The rule has equal steps in log |r|. It converges exponentially for kernels that are analytic
+    except at r = 0. For Gaussian, Laplacian, Cauchy and Matern kernels only rounding errors remain
+    (1e-14).
 
     Parameters
     ----------
     one, other
         Families.
     p, q
-        Bandwidths of one shape, which the result has too.
+        Bandwidths of the two families, arrays of the same shape. The result has this shape too.
 
     Raises
     ------
     ValueError
-        Half as many points differ by more than 1e-9, or the ends still count: a kernel has corners,
-        or its square has no integral.
+        The result changes by more than 1e-9 (relative) with half as many points, or the integrand
+        is not negligible at the ends of the range: a kernel has corners, or its square has no
+        integral.
     """
     bandwidths, places = zip(*(np.unique(b, return_inverse=True) for b in (p, q)), strict=True)
     lengths = [
@@ -100,7 +102,7 @@ def integrated(one: Family, p: np.ndarray, other: Family, q: np.ndarray) -> np.n
         for f, some in zip((one, other), bandwidths, strict=True)
     ]
 
-    def summed(points: slice) -> np.ndarray:  # without BLAS, whose bits depend on its threads
+    def summed(points: slice) -> np.ndarray:  # not by BLAS: its bits depend on its threads
         return np.einsum("is,js->ij", *(x[:, points] for x in factors))
 
     integrals = summed(slice(None))
@@ -115,7 +117,7 @@ def integrated(one: Family, p: np.ndarray, other: Family, q: np.ndarray) -> np.n
 
 
 def log_overlaps(kernels: Sequence[Kernel], d: int) -> np.ndarray:
-    """Return log of the integrals of kappa_i kappa_j over R^d, (N, N), symmetric."""
+    """Return log of the integral of kappa_i kappa_j over R^d for all kernels, (N, N), symmetric."""
     families = np.array([kernel.family for kernel in kernels])
     bandwidths = np.array([kernel.bandwidth for kernel in kernels])
     result = np.empty((len(kernels), len(kernels)))
@@ -129,18 +131,22 @@ def log_overlaps(kernels: Sequence[Kernel], d: int) -> np.ndarray:
 
 
 class Overlaps(NamedTuple):
-    """Logarithms of all overlaps as a matrix (N, N), and its diagonal ``own`` (N,)."""
+    """Overlaps of N kernels as logarithms.
+
+    values  (N, N) log overlap(i, j)
+    own     (N,) its diagonal, log overlap(i, i)
+    """
 
     values: np.ndarray
     own: np.ndarray
 
 
-MOST_IN_GRAPH = 4096  # their distances take 128 MB
+MOST_IN_GRAPH = 4096  # kernels; a matrix of their distances takes 128 MB
 
 
 @functools.lru_cache(maxsize=4)
 def overlaps(kernels: tuple[Kernel, ...], d: int) -> Overlaps:
-    """Return the overlaps of a dictionary, computed once for all seeds.
+    """Return the overlaps of a dictionary in d inputs. Learners of all seeds share the result.
 
     Raises
     ------
@@ -170,7 +176,7 @@ def _log_divergences(overlap: np.ndarray, own_i: np.ndarray, own_j: np.ndarray) 
 
 
 def divergence_rows(source: Overlaps, rows: np.ndarray) -> np.ndarray:
-    """Return the rows ``rows`` of the matrix of log distances log Delta(i, j), (n, N)."""
+    """Return log Delta(i, j) for the kernels i in ``rows`` (n,) and all kernels j: (n, N)."""
     result = _log_divergences(source.values[rows], source.own[rows][:, None], source.own)
     result[np.arange(len(rows)), rows] = -np.inf
     return result
@@ -182,8 +188,9 @@ NEAR, BELOW, ABOVE = range(3)
 def ranks(source: Overlaps) -> np.ndarray:
     """Rank the distances Delta(i, j) in each row i, (N, N): 0 is the nearest, ties share a rank.
 
-    Candidates are compared by log Delta if it is below own_i / 2 (NEAR), else by
-    own_j - 2 overlap(i, j), which is negative (BELOW) or not (ABOVE).
+    In each row the kernels j fall into three groups, from near to far. NEAR: Delta < own_i / 2,
+    compared by log Delta. BELOW: other kernels with own_j - 2 overlap(i, j) < 0, compared by this
+    number. ABOVE: the rest, compared by the same number.
     """
     own = source.own
     x = LOG_2 + source.values - own[None, :]  # log of 2 overlap / own_j
@@ -203,9 +210,10 @@ def ranks(source: Overlaps) -> np.ndarray:
 
 
 class Matrix(NamedTuple):
-    """Distances (N, N) between kernels, comparable within a row.
+    """Ranks of the distances between N kernels, comparable within a row.
 
-    ``turned`` is the transposed matrix, in which the distances to one kernel are contiguous.
+    values  (N, N) rank of kernel j in row i
+    turned  (N, N) its transpose, in which the ranks of one kernel j lie side by side
     """
 
     values: np.ndarray
@@ -214,6 +222,6 @@ class Matrix(NamedTuple):
 
 @functools.lru_cache(maxsize=4)
 def ranked(kernels: tuple[Kernel, ...], d: int) -> Matrix:
-    """Return the ranks of Delta, for learners that need the farthest or nearest kernel."""
+    """Return the ranks of the distances Delta of a dictionary in d inputs, cached for all seeds."""
     values = ranks(overlaps(kernels, d))
     return Matrix(values, np.ascontiguousarray(values.T))

@@ -1,9 +1,9 @@
 """Kernel families and dictionaries of kernels.
 
-A family is one class with its exact value, its frequencies, the meaning of its number b, parts of
-compiled sums over rows, and its overlaps in closed form. Families with a spectral measure are shift
-invariant, a product over the inputs, and 1 at zero, so that the measure is a probability
-distribution:
+A class describes a family: the exact value of its kernels, their random frequencies, the meaning of
+their number b (the bandwidth or degree), the parts of compiled sums over rows, and overlaps in
+closed form. Families with a spectral measure are shift invariant. Their kernels are products over
+the inputs and 1 at zero, so that the measure is a probability distribution. With r = x - x':
 
 | family    | kappa(r)                     | frequencies                        | bandwidth b |
 |-----------|------------------------------|------------------------------------|-------------|
@@ -20,21 +20,19 @@ Exact-kernel learners also accept the polynomials kappa(x, z) = (x^T z)^degree, 
 spectral measure. Their "bandwidth" is the degree. Learners of second order also accept the linear
 kernel kappa(x, z) = x^T z + 1, whose features are x and 1. Its "bandwidth" has no meaning.
 
-The D frequencies of a kernel have one of three placements. In all three the mean of
-cos(omega'(x - x')) over the frequencies has the expectation kappa(x, x'); its error differs:
+The setting ``features`` places the D frequencies of a kernel in one of three ways. In all three the
+mean of cos(omega'(x - x')) over the frequencies has the expectation kappa(x, x'). The errors
+differ:
 
 rff         independent draws from the spectral distribution (Rahimi and Recht, NIPS 2007)
 orthogonal  blocks of d orthogonal frequencies, each as long as a normal one. Only for Gaussian
-            kernels, whose spectral distribution depends on the length alone (F. X. Yu,
+            kernels, whose spectral density depends only on the length of a frequency (F. X. Yu,
             A. T. Suresh, K. Choromanski, D. Holtmann-Rice, S. Kumar, "Orthogonal Random Features",
             NIPS 2016; its text was read in parts)
 qmc         D points of a Sobol sequence, mapped by the quantile function of each input
             (H. Avron, V. Sindhwani, J. Yang, M. W. Mahoney, "Quasi-Monte Carlo Feature Maps for
             Shift-Invariant Kernels", JMLR 17 (2016); its text was read in parts). The seed
             scrambles the sequence
-
-"Bandwidth" in the dictionaries of Ghari and Shen is the variance for Gaussian kernels
-(exp(-||r||^2 / (2 b))) and the length for Laplacian ones.
 """
 
 from __future__ import annotations
@@ -62,12 +60,13 @@ class Family:
     Every family has ``gram``. A family with a spectral measure has ``value`` and ``frequencies``:
     its kernels are products over the inputs, 1 at zero, and depend on r / length alone.
 
-    Exact-kernel learners need the family in this module, with three functions that are compiled for
-    eight numbers at a time. They may use operators, ``abs``, and the given ``exp`` of arguments <=
-    0. ``term(x_k, x_sk)`` of input k and the same input of a stored row is summed over the inputs,
-    and all kernels of the family share this sum s. If ``shares`` is False, ``term(x_k, x_sk, c)``
-    is multiplied over the inputs instead. Then kappa = ``finish(exp, c, s)`` with c =
-    ``parameter(b)``. If s is shared, kappa is finite at s = 0.
+    Exact-kernel learners need a family of this module with the functions ``term``, ``finish`` and
+    ``parameter``. ``term`` and ``finish`` are compiled for eight numbers at a time. They may use
+    operators, ``abs``, and the given ``exp`` of arguments <= 0. The value of the kernel at the rows
+    x and x_s is finish(exp, c, s) with c = parameter(b). If ``shares`` is True, s is the sum of
+    term(x_k, x_sk) over the inputs k. It has no parameter, so all kernels of the family share it,
+    and kappa must be finite at s = 0. If ``shares`` is False, s is the product of term(x_k, x_sk,
+    c).
 
     name          name in configurations and run folders
     label         label of b: its key in conf/kernels, its axis in figures
@@ -77,9 +76,9 @@ class Family:
     length_power  power of b that is the length of a kernel: 1 for a length, 1/2 for a variance
     shares        whether ``term`` has no parameter c
     taken_by      description of the algorithms that accept a family without a spectral measure
-    overlaps      by name of this family or an earlier one: function of both bandwidths that returns
-                  log of the integral of kappa kappa' over one input. Others are integrated
-                  numerically
+    overlaps      functions by the name of a second family: this one or one registered earlier. Each
+                  takes the bandwidths of both kernels and returns log of the integral of kappa
+                  kappa' over one input. Other overlaps are integrated numerically
     """
 
     name: ClassVar[str]
@@ -94,7 +93,7 @@ class Family:
     overlaps: ClassVar[Mapping[str, LogOverlap]] = {}
 
     def value(self, r: np.ndarray, b: float) -> np.ndarray:
-        """Return kappa, in [0, 1], of differences r (..., d)."""
+        """Return kappa (...,), in [0, 1], of differences r (..., d)."""
         raise TypeError(f"{self.name} kernels are no functions of a difference")
 
     def frequencies(self, rng: np.random.Generator, D: int, d: int, b: float) -> np.ndarray:
@@ -112,7 +111,7 @@ class Family:
         raise TypeError(f"{self.name} kernels have no frequencies")
 
     def quantiles(self, u: np.ndarray, b: float) -> np.ndarray:
-        """Return the quantiles of one input's frequencies at u in (0, 1), for features=qmc."""
+        """Return the quantiles of the frequencies of one input at u in (0, 1), for features=qmc."""
         raise ValueError(f"{self.name} kernels have no quantiles for features=qmc: take rff")
 
     def gram(self, A: np.ndarray, B: np.ndarray, b: float) -> np.ndarray:
@@ -133,11 +132,14 @@ class Family:
         return np.stack([self.value(a - B, b) for a in A])
 
     def parameter(self, b: float) -> float:
-        """Return the number c of bandwidth b, an argument of ``term`` and ``finish``."""
+        """Return the parameter c of ``term`` and ``finish`` for bandwidth b."""
         return b
 
     def numbers(self, where: str, part: Mapping[str, Any]) -> list[float]:
-        """Read the bandwidths of a part of a dictionary. Raises ValueError naming the problem."""
+        """Return the bandwidths or degrees that one entry of ``kernels.parts`` states.
+
+        Raises ValueError naming the problem. ``where`` names the entry in its text.
+        """
         unknown = set(part) - {"family", "bandwidth", "log10_bandwidth", "factor"}
         if unknown:
             raise ValueError(f"{where} has no key {shown(sorted(map(str, unknown))[0])}")
@@ -168,7 +170,7 @@ def register(family: type[Family]) -> type[Family]:
 
 
 def exponential(exp, c, s):
-    """Compute exp(c s), the ``finish`` of families whose values are exponentials.
+    """Return exp(c s), the ``finish`` of families whose kernels are exponential functions.
 
     Parameters
     ----------
@@ -281,17 +283,18 @@ class Cauchy(Family):
 
 
 class _Matern(Family):
-    """Matern kernels: product over inputs of a polynomial in u times exp(-u), u = scale |r| / b.
+    """Matern kernels: products over the inputs of a polynomial in u times exp(-u).
 
-    With one input this is the usual Matern kernel of length b, and the Laplacian has order 1/2.
-    With several inputs the usual Matern kernel differs: it is a function of the distance ||r||.
+    u is scale |r| / b. With one input this is the usual Matern kernel of length b; order 1/2 is the
+    Laplacian kernel. With several inputs the usual Matern kernel is different: a function of the
+    distance ||r||.
     """
 
     spectrum = "Student t"
     degrees: ClassVar[int]  # degrees of freedom, twice the order
 
     def log_polynomial(self, u: np.ndarray) -> np.ndarray:
-        """Return log of the polynomial in u >= 0 (..., d), for each input."""
+        """Return log of the polynomial in u >= 0 (..., d), separately for each input."""
         raise NotImplementedError
 
     def value(self, r: np.ndarray, b: float) -> np.ndarray:
@@ -361,7 +364,7 @@ class Polynomial(Family):
 
 @register
 class Linear(Family):
-    """Linear kernel on raw inputs, for learners of second order, which need no step size."""
+    """Linear kernel on the inputs, for learners of second order, which need no step size."""
 
     name = "linear"
     taken_by = "an algorithm of second order (ie_gp, vaw2)"
@@ -377,8 +380,8 @@ class Linear(Family):
 
 LINEAR = Linear.name
 
-# The cache of machine code is keyed by the sources of the package. So compiled code may only use
-# families that are defined in the package.
+# Compiled code only uses families of the package: the keys of the cache of machine code are digests
+# of the sources of the package, and would not change with a family outside.
 BUILT_IN = tuple(family for family in FAMILIES.values() if hasattr(family, "term"))
 
 
@@ -386,9 +389,11 @@ BUILT_IN = tuple(family for family in FAMILIES.values() if hasattr(family, "term
 
 
 class Kernel(NamedTuple):
-    """One kernel of a dictionary: the name of a family and a bandwidth > 0, or a degree.
+    """One kernel of a dictionary.
 
-    ``features`` is the placement of its frequencies, one of ``FEATURES``.
+    family     name of its family
+    bandwidth  number b > 0 of the family: a bandwidth, or a degree
+    features   placement of its frequencies, one of ``FEATURES``
     """
 
     family: str
@@ -444,7 +449,7 @@ class Kernel(NamedTuple):
 def with_features(kernels: Mapping[str, Any], features: str) -> dict[str, Any]:
     """Add the placement of frequencies to the content of a YAML file of ``conf/kernels``.
 
-    Raises ValueError if the content has a different placement already.
+    Raises ValueError if the content already has another placement.
     """
     if features not in FEATURES:
         raise ValueError(f"features={shown(features)} is none of {', '.join(FEATURES)}")
@@ -463,12 +468,12 @@ def dictionary(config: Mapping[str, Any], n_inputs: int | None = None) -> tuple[
     config
         ``config["parts"]`` is a list. Each part has a family and either ``bandwidth`` (a number or
         a list) or ``log10_bandwidth`` with from, to and n (evenly spaced exponents). ``factor``
-        multiplies them, for other conventions. With ``per_input: true``, for Gaussian kernels, the
-        number of inputs multiplies them too. A polynomial part has ``degree`` instead, a whole
-        number or a list. ``config["features"]``, if present, is for all kernels.
+        multiplies the bandwidths, for example to convert those of another convention. With
+        ``per_input: true``, for Gaussian kernels, the number of inputs multiplies them too. A
+        polynomial part has ``degree`` instead, a whole number or a list. ``config["features"]``, if
+        present, is for all kernels.
     n_inputs
-        Number of inputs d, lags included. None if unknown: bandwidths per input are then those of
-        one input.
+        Number of inputs d, lags included. If None (unknown), ``per_input`` multiplies by 1.
 
     Raises
     ------
@@ -499,16 +504,16 @@ def dictionary(config: Mapping[str, Any], n_inputs: int | None = None) -> tuple[
 
 
 def _of_inputs(where: str, part: Mapping[str, Any], n_inputs: int) -> Mapping[str, Any]:
-    """Replace ``per_input`` of a part of a dictionary by a factor, the number of inputs.
+    """Replace ``per_input`` in one part of a dictionary by a factor, the number of inputs.
 
-    Squared distances of rows grow with this number.
+    Squared distances of rows grow in proportion to the number of inputs.
     """
     if "per_input" not in part:
         return part
     if not isinstance(part["per_input"], bool):
         raise ValueError(f"{where}.per_input={shown(part['per_input'])} is not true or false")
     if not FAMILIES[part["family"]].isotropic:
-        raise ValueError(f"{where}.per_input is of Gaussian kernels, not of {part['family']} ones")
+        raise ValueError(f"{where}.per_input is for Gaussian kernels, not {part['family']} ones")
     factor = part.get("factor", 1.0)
     if part["per_input"] and is_number(factor):
         factor = n_inputs * factor
@@ -543,7 +548,7 @@ def _bandwidths(where: str, part: Mapping[str, Any]) -> list[Any]:
 
 
 def orthogonal_normals(rng: np.random.Generator, D: int, d: int) -> np.ndarray:
-    """Draw rows (D, d), each normal with covariance I and orthogonal within blocks of d rows.
+    """Draw normal frequencies (D, d) with covariance I, orthogonal within blocks of d rows.
 
     Parameters
     ----------
@@ -554,7 +559,7 @@ def orthogonal_normals(rng: np.random.Generator, D: int, d: int) -> np.ndarray:
     """
     blocks = []
     for first in range(0, D, d):
-        n = min(d, D - first)  # only the needed rows: all d would take d^3 time
+        n = min(d, D - first)  # only the needed rows: d rows would take d^3 time
         q, r = np.linalg.qr(rng.standard_normal((d, n)))
         q *= np.sign(np.diag(r))  # makes q uniform over the rotations
         lengths = np.sqrt(rng.chisquare(d, size=n))
@@ -587,4 +592,4 @@ def even_uniforms(rng: np.random.Generator, D: int, d: int) -> np.ndarray:
         raise ValueError(f"features=qmc places up to {qmc.Sobol.MAXDIM:,} inputs, not {d:,}")
     sequence = qmc.Sobol(d, scramble=True, bits=SOBOL_BITS, seed=rng)
     points: np.ndarray = sequence.random_base2((D - 1).bit_length())[:D]
-    return points + 0.5 ** (SOBOL_BITS + 1)  # the middle of a cell: 0 has no quantile
+    return points + 0.5 ** (SOBOL_BITS + 1)  # midpoints of cells, because 0 has no finite quantile

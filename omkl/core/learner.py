@@ -1,4 +1,4 @@
-"""Learner of one stream: the state of an algorithm, its random generator and its round."""
+"""Learner of one stream: the state of an algorithm, its random generator, and its rounds."""
 
 from __future__ import annotations
 
@@ -11,14 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from omkl.core.compiler import compiled_for, specialised
-from omkl.core.protocol import (
-    CLOSE,
-    OPEN,
-    WHOLE,
-    Algorithm,
-    Selection,
-    run_block,
-)
+from omkl.core.protocol import CLOSE, OPEN, WHOLE, Algorithm, Selection, run_block
 from omkl.core.rng import Uniform, selection_generator
 
 if TYPE_CHECKING:
@@ -26,12 +19,12 @@ if TYPE_CHECKING:
 
 
 class Trace(NamedTuple):
-    """Predictions of a learner in a block, each made before its target.
+    """Predictions of a learner for n rows, each made before its target.
 
     y_hat   (n,), or scores (n, K) of a learner of K > 2 classes
     asked   (n,) bool: whether the target was requested and is known
-    spread  (n,) expected standard deviation of the target from y_hat, or half-width of the
-            learner's own intervals; NaN if there is none
+    spread  (n,) expected standard deviation of the target from y_hat, or half-width of the interval
+            of a learner that computes intervals; NaN if there is none
     """
 
     y_hat: np.ndarray
@@ -42,28 +35,28 @@ class Trace(NamedTuple):
 def empty_trace(n: int, n_classes: int = 0) -> Trace:
     """Allocate a trace of n rows.
 
-    ``n_classes`` is the number of classes that are learned together, else 0.
+    ``n_classes`` is the number of classes if they are learned together, else 0.
     """
     y_hat = np.empty((n, n_classes) if n_classes else n)
     return Trace(y_hat, np.empty(n, dtype=np.bool_), np.empty(n))
 
 
 class Learner:
-    """Learner of one stream: the state of an algorithm, its random generator and its round.
+    """Learner of one stream: the state of an algorithm, its random generator, and its rounds.
 
     Parameters
     ----------
     algorithm
         From ``omkl.algorithms.load``.
     params
-        An ``algorithm.Params``.
+        Hyper-parameters, an ``algorithm.Params``.
     dictionary
         N kernels.
     d, D
         Number of inputs, and of random features per kernel.
     seed
-        Integer >= 0. Features and selection draw from separate children of one ``SeedSequence``:
-        all algorithms use the same features for the same seed.
+        Integer >= 0. Random features and random selections have separate generators, so all
+        algorithms have the same features for the same seed.
     model
         Representation to start from; None: a new one.
     threads
@@ -71,8 +64,8 @@ class Learner:
     """
 
     _ahead: tuple[Any, Uniform]  # copies of state and generator after the last prediction
-    # Bytes of the row that was predicted last, whose features are in ``selection``; b"" after
-    # several rows, None if ``selection`` belongs to the round that was learned last.
+    # Bytes of the row whose features are in ``selection``, if the last call predicted one row; b""
+    # if it predicted several rows; None if it learned a row.
     _predicted: bytes | None
 
     def __init__(
@@ -96,10 +89,10 @@ class Learner:
         self.state = algorithm.init(params, kernels, model)
         self.rng = selection_generator(seed)
         self.n_classes: int = getattr(params, "n_classes", 0)  # classes that are learned together
-        self.asks = False  # whether the last predict_one requests the target
-        self.spread = math.nan  # standard deviation of the last predict_one
-        self.t = 0
-        self.used = np.zeros(model.n_kernels, dtype=np.int64)
+        self.asks = False  # whether the last predict_one requested the target
+        self.spread = math.nan  # standard deviation from the last predict_one
+        self.t = 0  # number of learned rows
+        self.used = np.zeros(model.n_kernels, dtype=np.int64)  # rounds with each kernel evaluated
         self.worst = np.zeros(1)  # largest squared error of a single kernel
         self._make_room()
 
@@ -109,8 +102,8 @@ class Learner:
         Parameters
         ----------
         X, y
-            Inputs (n, d) and targets (n,). A requested target that is NaN is not learned, and
-            counts as not requested.
+            Inputs (n, d) and targets (n,). A NaN target is unknown: if it is requested, the row is
+            not learned, and ``asked`` is False.
 
         Returns
         -------
@@ -131,7 +124,8 @@ class Learner:
                 f"a block is X (n, {self.d}) and y (n,); got X {X.shape} and y {y.shape}"
             )
         self._require_numbers(X)
-        unknown = np.append(np.flatnonzero(~np.isfinite(y)), len(y))  # one by one, see learn_one
+        # Rows without a finite target go one by one through ``learn_one``, other rows in blocks.
+        unknown = np.append(np.flatnonzero(~np.isfinite(y)), len(y))
         trace = empty_trace(len(y), self.n_classes)
         several = self.threads > 1 and self.representation.lookahead is not None
         pool = ThreadPoolExecutor(self.threads) if several else None
@@ -163,18 +157,18 @@ class Learner:
         starts: np.ndarray,
         forgets: bool = False,
     ) -> Trace:
-        """Predict all rows of a group, then learn the rows, group by group.
+        """Predict all rows of a group, then learn them, group by group.
 
         A row is learned with the ``context`` of its prediction.
 
         Parameters
         ----------
         X, ahead
-            Rows (n, d) scaled for learning, and scaled for prediction.
+            The same rows (n, d), scaled once as they are learned and once as they are predicted.
         y
-            Targets (n,). A row whose target is NaN is predicted only.
+            Targets (n,). A row with target NaN is only predicted.
         starts
-            (G + 1,) first row of each group, and n.
+            (G + 1,) index of the first row of each of G groups, and n.
         forgets
             Whether to ``forget_context`` after each row of a group but the first.
 
@@ -200,11 +194,11 @@ class Learner:
         return trace
 
     def predict_one(self, x: np.ndarray) -> tuple[Any, bool]:
-        """Predict the row x (d,) as if it came next. Nothing is learned.
+        """Predict the row x (d,) as the next row. Nothing is learned.
 
-        A learner that draws kernels predicts with the kernels of its next round, drawn from a copy
-        of its generator. ``asks`` and ``spread`` then belong to this prediction, and ``learn_one``
-        reuses the features of this row.
+        A learner that draws kernels draws those of its next round from a copy of its generator.
+        ``asks`` and ``spread`` are set for this prediction, and ``learn_one`` reuses the features
+        of this row.
 
         Returns
         -------
@@ -230,9 +224,8 @@ class Learner:
         x, y
             Row and its target. y may be None if the learner does not request the target.
         context
-            Result of ``context()`` when the row was predicted. Pass it if other rows were learned
-            since, so that the row is learned with the past targets that its prediction used. None:
-            the current context.
+            Past targets at the time of the prediction, from ``context()``. Pass it if other rows
+            were learned since the row was predicted. None: the current past targets.
 
         Returns
         -------
@@ -267,11 +260,11 @@ class Learner:
         return bool(trace.asked[0])
 
     def _take_row(self, x: np.ndarray) -> None:
-        """Copy x (d,) into ``_row``. Raises ValueError for another shape or type."""
+        """Copy x (d,) into ``_row``. Raises ValueError unless x is a row of d numbers."""
         self._row[0][0] = x if self._is_row(x) else self._rows(np.reshape(x, (1, -1)))
 
     def context(self) -> np.ndarray:
-        """Return the numbers (p,) of earlier rows that the next prediction reads.
+        """Return the numbers (p,) besides the row that the next prediction reads: past targets.
 
         The numbers are NaN before the first target. The array is empty, (0,), if a prediction
         depends only on its row.
@@ -287,7 +280,7 @@ class Learner:
             array[:] = 0.0
 
     def _learn_late(self, x: np.ndarray, y: float | None, context: np.ndarray) -> bool:
-        """Learn the row x (d,) with the context of its prediction."""
+        """Learn x (d,) with the past targets of its prediction, then restore the current ones."""
         knew = not math.isnan(context[0])
         arrays = self.representation.context(self.state.model) if knew else ()
         self._take_row(x)  # raises before the context is changed
@@ -298,7 +291,7 @@ class Learner:
             start += len(array)
         self._forget_prediction()
         asked = self.learn_one(x, y)
-        for labels, before in zip(arrays, newest, strict=False):  # y, then the known targets
+        for labels, before in zip(arrays, newest, strict=False):  # y is now the newest target
             labels[1:] = before[:-1]
         return asked
 
@@ -316,19 +309,18 @@ class Learner:
         return trace.y_hat, trace.spread
 
     def outputs(self, x: np.ndarray) -> np.ndarray:
-        """Return the output (N,) of every kernel for the row x (d,), as if it came next.
+        """Return the output (N,) of every kernel for x (d,) as the next row.
 
-        Nothing changes. The output is NaN for a kernel that the round would not evaluate.
+        Nothing changes. The output of a kernel that the round would not evaluate is NaN.
         """
         self.predict_with_spread(np.reshape(x, (1, -1)))
         return self.selection.f.copy()
 
     def _open(self, X: np.ndarray, y: np.ndarray, trace: Trace) -> int:
-        """Predict rows X (n, d), each as if it came next.
+        """Predict rows X (n, d), each as the next row, and return how many rows were predicted.
 
-        Return the number of rows that were predicted, which is limited by the current tile (see
-        ``prepared``). State and generator do not change, because a round writes to copies until its
-        target arrives.
+        The current tile (see ``prepared``) may limit their number. The predictions write to copies
+        of state and generator, so nothing changes. ``learn_one`` continues with these copies.
         """
         self._forget_prediction()
         state, rng = self.state, Uniform(self.rng.state.copy())
@@ -344,7 +336,7 @@ class Learner:
         return n
 
     def _forget_prediction(self) -> None:
-        """Clear the selection of a prediction whose target was not learned."""
+        """Clear the selection of a prediction that no ``learn_one`` followed."""
         if self._predicted is not None:
             self._predicted = None
             self.selection.n_evaluated[0] = self.selection.n_combined[0] = 0
@@ -353,10 +345,10 @@ class Learner:
     def prepared(
         self, state: Any, X: np.ndarray, pool: ThreadPoolExecutor | None
     ) -> tuple[Any, int]:
-        """Compute the numbers of a block of rows that need no target, before their rounds begin.
+        """Compute the parts of the rounds of a block of rows that do not depend on targets.
 
-        Exact-kernel learners compute the sums over earlier rows for up to ``tile_rows`` rows (a
-        tile) at once. Other learners have nothing to compute.
+        For exact-kernel learners these are sums over earlier rows, for up to ``tile_rows`` rows (a
+        tile) at once. Other learners compute nothing here.
 
         Parameters
         ----------
@@ -370,7 +362,7 @@ class Learner:
         Returns
         -------
         state, int
-            New state, and the number of first rows that were prepared.
+            New state, and the number of rows, from the first one on, that were prepared.
         """
         lookahead = self.representation.lookahead
         if lookahead is None:
@@ -382,26 +374,21 @@ class Learner:
     def _run(
         self, part: int, state: Any, rng: Uniform, X: np.ndarray, y: np.ndarray, trace: Trace
     ) -> None:
-        """Run part ``part`` of a round for the rows X.
+        """Run a round, or one half of it (``part``), for the rows X.
 
-        For the single row ``_row`` this calls compiled code that does not check argument types,
-        which saves some microseconds.
+        The single row ``_row`` uses compiled code that does not check argument types, which saves
+        some microseconds.
         """
-        arguments = self._arguments(part, state, rng, X, y, trace)
+        arguments = (
+            self.params, state, self.t, X, y, rng, self.selection, *trace, self.used, self.worst,
+            part,
+        )  # fmt: skip
         if X is not self._row[0] or self.representation.lookahead is not None:
             self._run_block(*arguments)
             return
         if part not in self._row_code:
             self._row_code[part] = specialised(self._run_block, *arguments)
         self._row_code[part](*arguments)
-
-    def _arguments(
-        self, part: int, state: Any, rng: Uniform, X: np.ndarray, y: np.ndarray, trace: Trace
-    ) -> tuple[Any, ...]:
-        return (
-            self.params, state, self.t, X, y, rng, self.selection, *trace,
-            self.used, self.worst, part,
-        )  # fmt: skip
 
     def _is_row(self, x: Any) -> bool:
         """Return whether x is a valid row that needs no conversion by ``_rows``, which is slow."""
@@ -455,17 +442,17 @@ class Learner:
 
 
 def runs_of(starts: np.ndarray) -> Iterator[tuple[slice, bool]]:
-    """Yield each group of several rows, and each sequence of consecutive groups of one row.
+    """Yield each group of several rows, and each run of consecutive groups of a single row.
 
     Parameters
     ----------
     starts
-        (G + 1,) first row of each group, and the number of rows.
+        (G + 1,) index of the first row of each of G groups, and the number of rows.
 
     Yields
     ------
     slice, bool
-        Slice of the rows, and whether they are one group.
+        Slice of the rows, and whether they are one group of several rows.
     """
     several = np.flatnonzero(np.diff(starts) > 1)
     start = 0

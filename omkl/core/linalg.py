@@ -1,4 +1,4 @@
-"""Matrices and sums that are updated row by row: a factored inverse, and normal equations."""
+"""Linear algebra that is updated row by row: a factored covariance, and normal equations."""
 
 from __future__ import annotations
 
@@ -11,19 +11,22 @@ from omkl.core.simd import LANES, aligned, fma, load, pack, store, total, totals
 
 # --- A symmetric positive definite matrix whose row updates cannot lose definiteness --------------
 #
-# P = U diag(D) U' with U unit upper triangular and D > 0 (Bierman 1977). Taking in a row z with
-# noise r, P <- P - P z z'P / (z'P z + r), multiplies each D_j by a number in (0, 1]: rounding may
-# make P inexact, never indefinite. The same product U'z serves the variance z'P z, the direction
-# P z and the step. F^2 / 2 multiply-adds give the variance, F^2 more take the row in; a form that
-# keeps all of P needs F^2 and F^2 (or F^2 / 2 by symmetry), and loses definiteness on long streams.
+# P (F, F) is stored as U diag(D) U' with U unit upper triangular and D > 0 (Bierman 1977). The
+# update by a row z with noise r, P <- P - P z z'P / (z'P z + r), multiplies each D_j by a number in
+# (0, 1]. So rounding may make P inexact, but never indefinite. The variance z'P z, the direction P
+# z and the update all use the product U'z. The variance costs F^2 / 2 multiply-adds and the update
+# F^2. Without the factorisation they would cost F^2 each (or F^2 / 2 for the update of a symmetric
+# half), and P would lose definiteness on long streams.
 #
-# Layout: rows of U by blocks of eight. ``factor[i, b, j]`` is the pack U[8 b .. 8 b + 7, j] of
-# matrix number i: with the unit diagonal and zeros below it, so that a block needs no case of its
-# own.
+# Layout: ``factor[i, b, j]`` is the pack (eight numbers) U[8 b .. 8 b + 7, j] of matrix number i.
+# The unit diagonal and the zeros below it are stored too, so all blocks are treated alike.
 
 
 def empty_factor(N: int, F: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return unit factors (N, B, 8 B, 8) and diagonals (N, 8 B) of ones, B = ceil(F / 8) blocks."""
+    """Return U and D of N identity matrices: factors (N, B, 8 B, 8) and diagonals (N, 8 B).
+
+    B = ceil(F / 8) is the number of blocks of a matrix (F, F).
+    """
     B = -(-F // LANES)
     factor = aligned((N, B, B * LANES, LANES))
     for j in range(B * LANES):
@@ -35,8 +38,8 @@ def empty_factor(N: int, F: int) -> tuple[np.ndarray, np.ndarray]:
 def project_row(factor, diagonal, i, B, z, f, alpha):
     """Write f[i] = U'z[i] for matrix number i, and return z[i]'P z[i].
 
-    alpha[i, 7 + j] becomes 1 + the sum of D_k f_k^2 over k < j, for ``take_in``. These sums are
-    computed one after the other, while the processor multiplies the numbers of later blocks.
+    alpha[i, 7 + j] becomes 1 + the sum of D_k f_k^2 over k < j, for ``take_in``. These sums depend
+    on each other. The processor computes them while it multiplies the numbers of later blocks.
 
     Parameters
     ----------
@@ -90,9 +93,9 @@ def project_row(factor, diagonal, i, B, z, f, alpha):
 
 @inlined
 def _add_up(f, alpha, i, j, reached):
-    """Continue the running sums of ``project_row`` over the features j .. j + 7.
+    """Continue the cumulative sums of ``project_row`` over the features j .. j + 7.
 
-    ``reached`` is the sum over the features before j. Return the last sum.
+    ``reached`` is the sum over the features before j. Return the sum that includes j + 7.
     """
     for k in range(j, j + LANES):
         reached += alpha[i, LANES + k] * f[i, k]
@@ -102,7 +105,7 @@ def _add_up(f, alpha, i, j, reached):
 
 @inlined
 def _add_up_from(diagonal, i, F, f, r, alpha):
-    """Write the sums of ``project_row`` for a noise r other than 1."""
+    """Recompute the cumulative sums of ``project_row`` with a noise r in place of 1."""
     reached = r
     alpha[i, LANES - 1] = reached
     for j in range(F):
@@ -112,11 +115,10 @@ def _add_up_from(diagonal, i, F, f, r, alpha):
 
 @inlined
 def _shrink(diagonal, i, F, f, alpha, decay, ceiling, gain, slope):
-    """Update the diagonal, and write the factors that the triangle needs."""
+    """Update D, and write ``gain`` and ``slope``, the factors of the update of U."""
     more = 1.0 / decay
     for j in range(F):
-        # Both factors are positive and the second is at most 1: D stays positive, however large
-        # the row is.
+        # Both factors are positive, and the second is at most 1. So D stays positive for any row.
         before = alpha[i, LANES - 1 + j]
         gain[j] = diagonal[i, j] * f[i, j]
         slope[j] = -f[i, j] / before
@@ -128,7 +130,8 @@ def take_in(factor, diagonal, i, B, f, alpha, r, decay, ceiling, gain, slope, st
     """Update P <- (P - P z z'P / (z'P z + r)) / decay, and write step = P z / (z'P z + r).
 
     f[i] = U'z and alpha[i] come from ``project_row``. Division by decay < 1 increases the variance
-    in directions without rows. ``ceiling`` limits this variance.
+    in all directions. In directions without rows it would grow without limit, so ``ceiling`` limits
+    it.
 
     Parameters
     ----------
@@ -170,7 +173,7 @@ def take_in(factor, diagonal, i, B, f, alpha, r, decay, ceiling, gain, slope, st
 
 @inlined
 def _move(factor, w, slope, gain, k):
-    """Update eight numbers of a column of U that begin at w, and return k + U gain."""
+    """Update eight numbers u of a column of U, which begin at w: u + slope k. Return k + gain u."""
     u = load(factor, w)
     store(factor, w, fma(k, slope, u))
     return fma(u, gain, k)
@@ -180,8 +183,9 @@ def _move(factor, w, slope, gain, k):
 def _move_four(factor, i, B, b, gain, slope, step, inverse):
     """Update the rows of U in the blocks b .. b + 3 at once.
 
-    In each column, a row waits for its own sum k. Four blocks hide this wait. The triangle begins
-    later in each block, so there are four loops.
+    In each column, the update of a block waits for the sum k of its earlier columns. The processor
+    works on four blocks meanwhile. The triangle begins later in each block, so there are four
+    loops.
     """
     W = factor.shape[2] * LANES
     w0 = (i * factor.shape[1] + b) * W + b * LANES * LANES
@@ -244,18 +248,18 @@ def dot_from(theta, start, z, at, n):
 
 @inlined
 def move_along(theta, start, step, at, n, error):
-    """Add step times error to n numbers of theta.
+    """Add a multiple of n numbers of ``step`` to n numbers of theta.
 
     Parameters
     ----------
     theta, start
-        Array, and flat index of its first number.
+        Array, updated in place, and flat index of its first number.
     step, at
         Array, and flat index of its first number.
     n
         Number of entries, a multiple of 8.
     error
-        Factor.
+        Factor of ``step``.
     """
     for j in range(0, n, LANES):
         store(theta, start + j, fma(load(step, at + j), error, load(theta, start + j)))
@@ -263,12 +267,12 @@ def move_along(theta, start, step, at, n, error):
 
 # --- Normal equations of ridge regressions --------------------------------------------------------
 #
-# The equations of rows with features z and target y are the sum of b b' with b = (z, y): Z'Z,
-# bordered by Z'y and y'y.
+# The equations of rows with features z (F,) and target y are stored as the sum of b b' with
+# b = (z, y). This matrix (F + 1, F + 1) contains Z'Z, Z'y and y'y.
 
 
 def add_rows(equations: np.ndarray, z: np.ndarray, y: np.ndarray) -> None:
-    """Add rows to their normal equations.
+    """Add rows to normal equations.
 
     Parameters
     ----------
@@ -293,7 +297,10 @@ def solve(equations: np.ndarray, penalty: float) -> tuple[float, np.ndarray]:
 
     Returns
     -------
-    Least sum of squares and penalty, and theta (F,).
+    float
+        Smallest value of the sum of squared errors plus penalty ||theta||^2.
+    ndarray
+        Coefficients theta (F,).
 
     Raises
     ------
@@ -312,8 +319,9 @@ def solve(equations: np.ndarray, penalty: float) -> tuple[float, np.ndarray]:
 
 
 TILE_ROWS = 32  # rows of a tile: 27 KB for D = 50
-# Rows of a sum in registers at once. 4 x 3 packs are twelve independent sums, so that no addition
-# waits for the one before it, and each pack that is read from the tile serves four of them.
+# Number of rows of ``moments`` that are summed at once. 4 rows x 3 packs are twelve independent
+# sums in registers, so that no addition waits for the one before. Each pack of the tile is read
+# once for four of them.
 HEIGHT = 4
 
 
@@ -321,14 +329,14 @@ HEIGHT = 4
 def add_tile(tile, rows, moments, i):
     """Add b b' of the rows b of a tile to the sums of one kernel.
 
-    Only the upper triangle is valid.
+    Only the upper triangle of the sums is valid.
 
     Parameters
     ----------
     tile
-        Rows (n, W), W a multiple of 8, zeros behind the numbers.
+        Rows b (n, W), padded with zeros to a multiple W of 8.
     rows
-        Number of rows that count.
+        Number of rows to add, from the first one on.
     moments
         Sums (N, W, W).
     i
@@ -348,7 +356,7 @@ def add_tile(tile, rows, moments, i):
 
 @inlined
 def _add_three_packs(tile, rows, moments, i, k, j):
-    """Add to rows k .. k + 3 and columns j .. j + 23 of the sums of kernel i."""
+    """Add b b' of the rows b of a tile to rows k .. k + 3 and columns j .. j + 23 of moments[i]."""
     W = tile.shape[1]
     g = (i * W + k) * W + j
     a0 = load(moments, g)
@@ -401,7 +409,7 @@ def _add_three_packs(tile, rows, moments, i, k, j):
 
 @inlined
 def _add_pack(tile, rows, moments, i, k, j):
-    """Add to rows k .. k + 7 and columns j .. j + 7 of the sums of kernel i."""
+    """Add b b' of the rows b of a tile to rows k .. k + 7 and columns j .. j + 7 of moments[i]."""
     W = tile.shape[1]
     g = (i * W + k) * W + j
     a0 = load(moments, g)
@@ -436,7 +444,7 @@ def _add_pack(tile, rows, moments, i, k, j):
 def eliminate(work, K):
     """Eliminate the first K rows of work (W, W), as a Cholesky factorisation does.
 
-    Only the upper triangle counts. Returns False if a pivot is not positive.
+    Only the upper triangle is read. Return False if a pivot is not positive, else True.
     """
     for k in range(0, K - K % HEIGHT, HEIGHT):
         for p in range(k, k + HEIGHT):

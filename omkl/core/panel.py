@@ -1,12 +1,13 @@
 """Learners of many series of one stream, with their states as rows of arrays.
 
 The state of a learner is a NamedTuple of arrays. The states of S series are one NamedTuple of
-arrays (S, ...), or (1, ...) if all series share the array, such as random frequencies. The rows of
-a block are sorted by series, and the rows of each series run through ``protocol.run_block``. The
-results equal those of a separate learner per series, to the last bit.
+arrays (S, ...), or (1, ...) if all series share the array, such as random frequencies. The index of
+a series is its slot. The rows of a block are sorted by series, and the rows of each series run
+through ``protocol.run_block``. The results equal those of a separate learner per series, to the
+last bit.
 
-Slot 0 is the state of a series before its first row. The next ``N_SCRATCH`` slots are scratch: for
-a prediction without a target the state of a series is copied there.
+Slot 0 has the initial state, before the first row of a series. The next ``N_SCRATCH`` slots are
+scratch: the state of a series is copied there for a prediction without a target.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from omkl.core.snapshot import fields, mapped, named_arrays
 
 FRESH, N_SCRATCH = 0, 8  # slot of a fresh series, and number of scratch slots, one per thread
 FIRST = 1 + N_SCRATCH  # the first slot of a series
-WORTH_THREADS = 5_000  # rows; fewer run faster than threads start
+WORTH_THREADS = 5_000  # rows; for fewer rows, starting threads takes longer than it saves
 
 
 class Slots(NamedTuple):
@@ -36,7 +37,7 @@ class Slots(NamedTuple):
 
 
 class Groups(NamedTuple):
-    """Order in which the rows of a block are learned, in runs of rows of one series.
+    """Order in which the rows of a block are learned, as G runs of rows of one series.
 
     rows     (n,) int64, index in the block of each row
     starts   (G + 1,) int64, index in ``rows`` at which each run begins, and n
@@ -63,7 +64,7 @@ def groups_of(slots: np.ndarray, learns: np.ndarray, in_order: bool) -> Groups:
     slots, learns
         Slot of each row, and whether it has a target, (n,).
     in_order
-        Keep the order of the rows, for series that learn from each other.
+        Whether to keep the order of the rows. Series that learn from each other need it.
     """
     n = len(slots)
     rows = np.arange(n) if in_order else np.argsort(slots, kind="stable")
@@ -102,9 +103,10 @@ class PanelLearner:
     fresh
         Learner that has learned nothing. Its state is the initial state of every series.
     share_weights
-        Whether all series share one ``log_w``. Rows are then learned in their order.
+        Whether all series share one array ``log_w`` of kernel weights. Rows are then learned in the
+        order of the stream.
     threads
-        Number of threads, at most ``N_SCRATCH``. The numbers do not depend on it.
+        Number of threads, at most ``N_SCRATCH``. It does not change the results.
     """
 
     def __init__(self, fresh: Learner, share_weights: bool = False, threads: int = 1) -> None:
@@ -133,7 +135,7 @@ class PanelLearner:
 
     @property
     def used(self) -> np.ndarray:
-        """Number (N,) of rows for which each kernel was evaluated."""
+        """Number of rows (N,) for which each kernel was evaluated."""
         return np.sum([used for _, used, _ in self._workers], axis=0)
 
     @property
@@ -159,12 +161,12 @@ class PanelLearner:
         groups
             Order of the rows.
         X, y
-            Inputs (n, d) and targets (n,) in that order.
+            Inputs (n, d) and targets (n,), in the order of ``groups``.
 
         Returns
         -------
         Trace
-            Predictions (n,) in that order. ``asked`` is False for rows without targets.
+            Predictions (n,) in the same order. ``asked`` is False for rows without targets.
         """
         trace = empty_trace(len(y))
         threads = self.threads if len(y) >= WORTH_THREADS else 1
@@ -187,9 +189,9 @@ class PanelLearner:
 
 
 def _at_a_series(slots: np.ndarray, g: int) -> int:
-    """Return the first group of rows >= g with another series than the group before it.
+    """Return the first run, from run g on, whose series differs from that of the run before.
 
-    ``slots`` has the slot of the series of each group.
+    A thread begins there. ``slots`` (G,) has the slot of the series of each run.
     """
     while 0 < g < len(slots) and slots[g] == slots[g - 1]:
         g += 1
@@ -199,8 +201,8 @@ def _at_a_series(slots: np.ndarray, g: int) -> int:
 def _same_for_all(learner: Learner) -> set[int]:
     """Return the ids of the arrays that all series share.
 
-    These are the random features, and arrays of whole numbers without a declared range, which never
-    change.
+    These are the random features, and arrays of whole numbers without a declared range, because
+    such arrays never change.
     """
     model, with_zero_weights = learner.state.model, learner.representation.with_zero_weights
     others = with_zero_weights(model) if with_zero_weights else None

@@ -1,10 +1,11 @@
 """Protocol of an online learner, and the only loop over time.
 
 Every round is **select -> predict -> update**. ``select`` draws all random numbers, and chooses the
-kernels to evaluate and to combine. Then the engine evaluates the selected kernels only. ``predict``
-changes nothing. ``update`` reads the target. The output of a kernel that was not selected and a
-target that was not requested are NaN, so a learner that uses them makes its own state NaN. A
-learner whose predictions are distributions also has ``variance``.
+kernels to evaluate and the kernels to combine. Then the engine evaluates the chosen kernels.
+``predict`` combines their outputs and changes nothing. ``update`` learns from the target. Outputs
+of kernels that were not evaluated and targets that were not requested are NaN, so an algorithm that
+uses one by mistake gets NaN in its state. An algorithm whose predictions are distributions also has
+``variance``.
 
 Notation (paper | code | shape)
     x_t | x | (d,)                 y_t | y | scalar
@@ -33,15 +34,15 @@ if TYPE_CHECKING:
 
 
 class Selection(NamedTuple):
-    """Arrays that the steps of a round share. The next round reuses them.
+    """Arrays that the steps of a round share. The next round overwrites them.
 
     evaluate     (N,) int64, kernels to evaluate, distinct: the first ``n_evaluated[0]``
-    combine      (N,) int64, kernels that predict, a subset: the first ``n_combined[0]``
+    combine      (N,) int64, which of them to combine: the first ``n_combined[0]``
     n_evaluated, n_combined   (1,) int64
     f            (N,) outputs f_i(x_t); NaN for kernels that are not evaluated
-    scratch      scratch of the representation: features of the evaluated kernels, or sums
+    scratch      arrays of the representation: features of the evaluated kernels, or sums
 
-    If a learner evaluates every kernel by ``choose_all``, kernel i is the i-th evaluated kernel.
+    After ``choose_all``, kernel i is the i-th evaluated kernel.
     """
 
     evaluate: np.ndarray
@@ -54,7 +55,7 @@ class Selection(NamedTuple):
 
 @functools.singledispatch
 def select(params, state, t, rng, selection):
-    """Draw all randomness of round t, and choose the kernels to evaluate and to combine.
+    """Draw all random numbers of round t, and choose the kernels to evaluate and to combine.
 
     Parameters
     ----------
@@ -72,7 +73,9 @@ def select(params, state, t, rng, selection):
 
 @functools.singledispatch
 def predict(params, state, t, selection):
-    """Return (y_hat, asked) from ``selection.f``. Nothing changes.
+    """Return the prediction from ``selection.f``, and whether the target is requested.
+
+    Nothing changes.
 
     Parameters
     ----------
@@ -88,7 +91,7 @@ def predict(params, state, t, selection):
 
 @functools.singledispatch
 def variance(params, state, t, selection):
-    """Return the predictive variance of y_t, positive or NaN. Nothing changes.
+    """Return the variance of y_t given the earlier rows, positive or NaN. Nothing changes.
 
     Parameters
     ----------
@@ -104,7 +107,7 @@ def no_variance(params, state, t, selection):
 
 @functools.singledispatch
 def record(params, y_hat, s, prediction):
-    """Write a prediction to y_hat[s].
+    """Write the prediction of row s to y_hat[s].
 
     Parameters
     ----------
@@ -148,7 +151,7 @@ def update(params, state, t, y, selection):
 
 
 def evaluate(model: Any, x: np.ndarray, selection: Selection) -> None:
-    """Evaluate one row outside the compiled loop, for checks that go step by step.
+    """Evaluate one row outside the compiled loop, for tests that run a round step by step.
 
     Parameters
     ----------
@@ -165,7 +168,7 @@ def evaluate(model: Any, x: np.ndarray, selection: Selection) -> None:
 
 @inlined
 def choose(selection, kernels, n):
-    """Evaluate and combine the first ``n`` of ``kernels``.
+    """Select the first ``n`` of ``kernels`` to be evaluated and combined.
 
     Parameters
     ----------
@@ -185,7 +188,7 @@ def choose(selection, kernels, n):
 
 @inlined
 def choose_all(selection):
-    """Evaluate and combine every kernel, in order of index."""
+    """Select every kernel to be evaluated and combined, in order of index."""
     N = selection.f.shape[0]
     if selection.n_evaluated[0] != N or selection.n_combined[0] != N:
         for i in range(N):
@@ -197,7 +200,7 @@ def choose_all(selection):
 
 @inlined
 def _largest_error(f, y, least):
-    """Return the largest (f[i] - y)^2 of f (N,), at least ``least``."""
+    """Return the largest of ``least`` and all squared errors (f[i] - y)^2, with f (N,)."""
     N = f.shape[0]
     worst_pack = pack(least)
     j = 0
@@ -217,7 +220,7 @@ WHOLE, OPEN, CLOSE = range(3)  # parts of a round, see ``part`` of ``run_block``
 
 @compiled
 def run_block(params, state, t, X, y, rng, selection, y_hat, asked, spread, used, worst, part):
-    """Stream rounds t + 1 .. t + n: the only loop over time.
+    """Run the rounds t + 1 .. t + n: the only loop over time.
 
     The body of a round is written here without helpers, because the compiler would compile each
     inlined helper a second time on its own.
@@ -243,9 +246,9 @@ def run_block(params, state, t, X, y, rng, selection, y_hat, asked, spread, used
     worst
         Largest squared error of an evaluated kernel (1,), updated in place.
     part
-        WHOLE, or one half of a round. OPEN predicts every row of X as that of round t + 1, after
-        one selection; the last row is learned next. CLOSE learns its target y (1,), with ``asked``
-        as OPEN wrote it.
+        WHOLE, or one half of a round. OPEN selects once, and predicts every row of X as that of
+        round t + 1. CLOSE learns the target y (1,) of the last row that OPEN predicted, or NaN if
+        OPEN set ``asked`` to False.
     """
     forward = 1 if part == WHOLE else 0
     N = selection.f.shape[0]
@@ -280,26 +283,31 @@ def run_block(params, state, t, X, y, rng, selection, y_hat, asked, spread, used
                 selection.f[selection.evaluate[m]] = np.nan
 
 
+def whole_dictionary(params: Any, dictionary: Sequence[Kernel], d: int) -> Sequence[Kernel]:
+    return dictionary
+
+
 class Algorithm(NamedTuple):
     """Online learner. ``register`` makes it from a module, and ``register_as`` from a class.
 
     name       name in ``algorithm=``
     module     module of its definition
     Params     NamedTuple of hyper-parameters, the keys of its YAML
-    State      NamedTuple that ``init`` returns
-    init       (params, dictionary, model) -> State, a NamedTuple of arrays with ``model`` and
-               ``log_w``, the logarithms of the kernels' weights up to a constant
+    State      NamedTuple of arrays that ``init`` returns. It has ``model`` and ``log_w`` (N,), the
+               logarithms of the kernels' weights up to a constant
+    init       (params, dictionary, model) -> State
     representation   representation of the kernels' functions
     task       "regression", or "classification": targets are -1 and +1, and the sign of a
                prediction is the class
-    deterministic   whether another seed gives the same numbers on the same rows
+    deterministic   False if another seed gives other numbers on the same rows
     kernels    (params, dictionary, d) -> kernels of the learner for d inputs
     queries    whether it may leave targets unrequested
     equivariant   whether targets a + b y give predictions a + b y_hat, except in the first round
     reads_uncut   whether it limits the influence of outlying inputs itself: with
-               stream.scaling=columns it gets inputs and targets that are not softened
-    standardises   whether it standardises inputs itself: with stream.scaling=columns it gets them
-               as they are in the data
+               stream.scaling=columns its inputs and targets are scaled, but outliers are not moved
+               closer
+    standardises   whether it standardises inputs itself: with stream.scaling=columns its inputs are
+               those of the data
     has_spread    whether its definition has ``variance``
     independent   whether each of its classifiers learns only from its own mistakes
     probabilities   of a classifier: whether (1 + y_hat) / 2 is the probability of +1
@@ -314,28 +322,24 @@ class Algorithm(NamedTuple):
     Params: type
     State: type
     init: Callable[..., Any]
-    representation: Representation
-    task: str
-    deterministic: bool
-    kernels: Callable[[Any, Sequence[Kernel], int], Sequence[Kernel]]
-    queries: bool
-    equivariant: bool
-    reads_uncut: bool
-    standardises: bool
     has_spread: bool
-    independent: bool
-    probabilities: bool
-    of_classes: Algorithm | None
     expected_failures: Mapping[str, str]
+    representation: Representation
+    task: str = "regression"
+    deterministic: bool = True
+    kernels: Callable[[Any, Sequence[Kernel], int], Sequence[Kernel]] = whole_dictionary
+    queries: bool = False
+    equivariant: bool = False
+    reads_uncut: bool = False
+    standardises: bool = False
+    independent: bool = False
+    probabilities: bool = False
+    of_classes: Algorithm | None = None
 
     @property
     def learns_classes_together(self) -> bool:
-        """True for the ``of_classes`` of a classifier: it learns all classes together."""
+        """True for the ``of_classes`` of a classifier, which learns all classes together."""
         return hasattr(self.Params, "n_classes")
-
-
-def whole_dictionary(params: Any, dictionary: Sequence[Kernel], d: int) -> Sequence[Kernel]:
-    return dictionary
 
 
 Definition = TypeVar("Definition", bound=type)
@@ -345,7 +349,11 @@ REGISTERED: dict[tuple[str, str], Algorithm] = {}
 
 
 def _dispatch_steps(where: str, definition: Any) -> None:
-    """Register the steps of a definition for its ``Params``."""
+    """Register the steps of a definition, so that calls with its ``Params`` use them.
+
+    Raises AttributeError if the definition lacks a part, and ValueError if its ``Params`` belong to
+    another definition.
+    """
     steps: dict[str, Any] = {"select": select, "predict": predict, "update": update}
     wanted = ("Params", "State", "init", *steps)
     if missing := [name for name in wanted if not hasattr(definition, name)]:
@@ -363,28 +371,12 @@ def _dispatch_steps(where: str, definition: Any) -> None:
     qualify_name(definition.State)
 
 
-def register(
-    module: str,
-    *,
-    representation: Representation,
-    task: str = "regression",
-    deterministic: bool = True,
-    kernels: Callable[[Any, Sequence[Kernel], int], Sequence[Kernel]] = whole_dictionary,
-    queries: bool = False,
-    equivariant: bool = False,
-    reads_uncut: bool = False,
-    standardises: bool = False,
-    independent: bool = False,
-    probabilities: bool = False,
-    of_classes: Algorithm | None = None,
-    expected_failures: Mapping[str, str] | None = None,
-    definition: Any = None,
-) -> Algorithm:
+def register(module: str, *, definition: Any = None, **options: Any) -> Algorithm:
     """Register the steps of a module for its ``Params``, and return the algorithm.
 
     Called at the end of the module, which has ``Params``, ``State``, ``init``, ``select``,
     ``predict`` and ``update``. It may also have ``variance``, the predictive variance, and
-    ``EXPECTED_FAILURES``, in place of the argument.
+    ``EXPECTED_FAILURES``, in place of the option.
 
     Parameters
     ----------
@@ -392,12 +384,9 @@ def register(
         ``__name__`` of the module.
     definition
         Class with the steps, if they are not in the module: see ``register_as``.
-    deterministic
-        False if ``select`` draws.
-    representation, task, kernels, queries, equivariant, reads_uncut, standardises
-        As the fields of ``Algorithm``.
-    independent, probabilities, of_classes, expected_failures
-        As the fields of ``Algorithm``.
+    options
+        Fields of ``Algorithm``: ``representation``, and those that differ from their defaults. With
+        random features, ``deterministic`` is always False.
 
     Raises
     ------
@@ -409,26 +398,18 @@ def register(
     where = module if definition is None else f"{module}.{definition.__qualname__}"
     definition = definition or importlib.import_module(module)
     _dispatch_steps(where, definition)
-    return Algorithm(
+    options.setdefault("expected_failures", getattr(definition, "EXPECTED_FAILURES", {}))
+    algorithm = Algorithm(
         name=module.removeprefix("omkl.algorithms.").replace(".", "/"),
         module=module,
         Params=definition.Params,
         State=definition.State,
         init=definition.init,
-        representation=representation,
-        task=task,
-        deterministic=deterministic and not representation.draws_features,
-        kernels=kernels,
-        queries=queries,
-        equivariant=equivariant,
-        reads_uncut=reads_uncut,
-        standardises=standardises,
         has_spread=hasattr(definition, "variance"),
-        independent=independent,
-        probabilities=probabilities,
-        of_classes=of_classes,
-        expected_failures=expected_failures or getattr(definition, "EXPECTED_FAILURES", {}),
+        **options,
     )
+    draws = algorithm.representation.draws_features
+    return algorithm._replace(deterministic=algorithm.deterministic and not draws)
 
 
 def register_as(name: str, **options: Any) -> Callable[[Definition], Definition]:
@@ -459,7 +440,7 @@ def adding(
     Parameters
     ----------
     register
-        Function that makes the algorithm: ``register`` of this module or of federations.
+        Function that makes the algorithm: ``register`` of this module or of ``omkl.federated``.
     registered
         Algorithms by module and name.
     name, options

@@ -1,10 +1,9 @@
-"""Generators of a seed, and uniform numbers for compiled code.
+"""Random generators of a seed, and uniform numbers for compiled code.
 
-Features, selections and messages have separate generators. Compiled code draws from PCG64, as
-NumPy's ``default_rng`` does, with the state in an array.
-
-A ``numpy.random.Generator`` cannot be an argument of compiled code: without reference counts
-(``compiler``) each call would leak 64 bytes, a gigabyte in ten million rows.
+Features, selections and messages have separate generators. Compiled code draws the same numbers as
+NumPy's ``default_rng`` (PCG64), with the state of the generator in an array. A
+``numpy.random.Generator`` cannot be an argument of compiled code: because that code counts no
+references (``compiler``), each call would leak 64 bytes, a gigabyte in ten million rows.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class Uniform(NamedTuple):
     state: np.ndarray
 
     def random(self) -> float:
-        """Return the next number, equal to the bit to ``numpy.random.Generator.random``."""
+        """Return the next number, the same bits as ``numpy.random.Generator.random``."""
         high, low, *increment = (int(word) for word in self.state)
         state = (high << 64 | low) * MULTIPLIER + (increment[0] << 64 | increment[1]) & _BOTH
         self.state[0], self.state[1] = state >> 64, state & _WORD
@@ -38,7 +37,10 @@ class Uniform(NamedTuple):
 
 
 def uniform(generator: np.random.Generator) -> Uniform:
-    """Continue the stream of a PCG64 generator. Raises ValueError for another generator."""
+    """Return a ``Uniform`` that continues the numbers of a PCG64 generator.
+
+    Raises ValueError for another kind of generator.
+    """
     bits: Any = generator.bit_generator.state
     if bits["bit_generator"] != "PCG64":
         raise ValueError(f"a generator of PCG64 is needed; got {bits['bit_generator']}")
@@ -47,7 +49,7 @@ def uniform(generator: np.random.Generator) -> Uniform:
     return Uniform(np.array(words, dtype=np.uint64))
 
 
-# Children of a seed, one per purpose, so that no purpose changes the draws of another.
+# Purposes of random numbers. Each has its own generator, so that they do not influence each other.
 FEATURES, SELECTION, SPLIT, ASKING, NOISE, ROUNDING, GRAPH = range(7)
 
 
@@ -58,9 +60,14 @@ def _child(seed: int, purpose: int) -> np.random.SeedSequence:
 def generator(seed: int, purpose: int) -> np.random.Generator:
     """Make the generator of a seed for a purpose.
 
-    FEATURES draws the random features, which are the same for every algorithm. SPLIT draws the
-    order in which rows are distributed to clients. ASKING chooses the clients that send. GRAPH
-    draws the random graph of a federation without a server.
+    Parameters
+    ----------
+    seed
+        Integer >= 0.
+    purpose
+        FEATURES: the random features, which are the same for every algorithm. SELECTION: the
+        kernels of each round. SPLIT: the order in which rows are distributed to clients. ASKING:
+        the clients that send. GRAPH: the random graph of a federation without a server.
     """
     return np.random.default_rng(_child(seed, purpose))
 
@@ -68,29 +75,27 @@ def generator(seed: int, purpose: int) -> np.random.Generator:
 def generators(seed: int, purpose: int, n: int) -> list[np.random.Generator]:
     """Make several generators of a seed for a purpose.
 
-    NOISE draws the noise on the messages of clients in a simulation. Anyone who knows the seed can
-    remove this noise, so deployed clients use ``SecretNormals``. ROUNDING rounds the entries of
-    messages.
-
     Parameters
     ----------
     seed
         Integer >= 0.
     purpose
-        One of the purposes above.
+        As in ``generator``, or NOISE: the noise on the messages of clients in a simulation. Anyone
+        who knows the seed can remove this noise, so deployed clients use ``SecretNormals``. Or
+        ROUNDING: the rounding of the entries of messages.
     n
-        Number of generators; the first ones do not depend on it.
+        Number of generators. The k-th generator does not depend on n.
     """
     return [np.random.default_rng(child) for child in _child(seed, purpose).spawn(n)]
 
 
 def selection_generator(seed: int) -> Uniform:
-    """Make the generator of a learner's selections."""
+    """Make the generator with which a learner selects kernels."""
     return uniform(generator(seed, SELECTION))
 
 
 def party_generators(seed: int, n_clients: int) -> list[np.random.Generator]:
-    """Make one generator for a server and one per client, in that order."""
+    """Make the generators of a server and its clients: that of the server first."""
     return generators(seed, SELECTION, n_clients + 1)
 
 

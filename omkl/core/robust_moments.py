@@ -1,15 +1,14 @@
 """Location and scale of columns, updated row by row and robust to any single number.
 
-Each column has two estimates: HOME is over all its rows, and AWAY is over the rows since the column
-changed its level. The code calls the estimate in use the one that "has" the column.
+Each column has two estimates. HOME is over all its rows. AWAY is over the rows since the column
+changed its level. One of them is in use at a time: HOME until a change is found, then AWAY.
 
 HOME is a mean m and a deviation s of the n numbers so far. A number that is farther from m than
 c_n s, with c_n = 8 (1 + 20 / n), counts as a number at this distance. In the limit m and s are the
 location and scale of Huber's proposal 2 (P. J. Huber, "Robust estimation of a location parameter",
-Annals of Mathematical
-Statistics 35, 1964; recursively with steps 1 / n: J.-E. Englund, U. Holst, D. Ruppert, "Recursive
-M-estimators of location and scale for dependent sequences", Scandinavian Journal of Statistics 15,
-1988),
+Annals of Mathematical Statistics 35, 1964; recursively with steps 1 / n: J.-E. Englund, U. Holst,
+D. Ruppert, "Recursive M-estimators of location and scale for dependent sequences", Scandinavian
+Journal of Statistics 15, 1988),
 
     m <- m + s psi((x - m) / s) / n,   s^2 <- mean of (s psi((x - m) / s))^2 about m,
     psi(u) = min(c_n, max(-c_n, u)).
@@ -18,28 +17,28 @@ One number moves m by at most c_n s / n and s^2 by at most c_n^2 s^2 / n. If no 
 from m than c_n s, then m and s are exactly the mean and the standard deviation. Three cases need
 more:
 
-Base. In some columns most numbers are equal to one number b, the base (a constant, a category as 0
-and 1, rain). Their deviation is nearly 0, and every other number is far from m although it is
-correct. The other numbers are therefore compared with each other: a number farther from b than
-c_k r counts as a number at this distance, where r^2 is the mean of (x - b)^2 over the k numbers
-different from b. As long as s = 0, no number is limited.
+Base. In some columns more than half of the numbers equal one number b, the base (a constant, a
+category coded as 0 and 1, rainfall). The deviation is then nearly 0, and every other number would
+be clipped although it is correct. The limit for a column with a base is therefore taken from the k
+numbers different from b: a number farther from b than c_k r counts as a number at this distance,
+where r^2 is the mean of (x - b)^2 over these k numbers. As long as s = 0, no number is limited.
 
-Change. A number is outside if it is farther than 4 s from m, and with a base also farther than
-c_k r from b. If more than half of about the last hundred numbers and more than half of the last ten
-are outside, the column switches to AWAY. HOME then stays unchanged. Before that, outside numbers
-are not added to HOME once a quarter of the last hundred are outside, or half of the last ten in a
-column without a base. The column switches back to HOME if fewer than a fifth of the last ten
-numbers are outside, so that the estimate from before a fault is used again. After 5,000 rows, or
-after as many rows as HOME has, AWAY becomes HOME. Bursts of some dozen rows, as of rain or of a
-block of a design, do not count as a change.
+Change. A number is outside if it is farther than 4 s from m, and with a base also farther than c_k
+r from b. Two shares of outside numbers are averaged with memories of about ten and a hundred
+numbers. If both exceed one half, AWAY is used and HOME stays unchanged. Before that, outside
+numbers are not added to HOME while the long share exceeds a quarter or, in a column without a base,
+the short share exceeds one half. If the short share falls below a fifth, HOME is used again: this
+is the estimate from before a fault. After 5,000 rows, or after as many rows as HOME has, AWAY
+becomes HOME. Bursts of some dozen rows, such as rain or one block of an experiment, do not count as
+a change.
 
 Frozen units. The coefficients of a linear learner depend on the units of its inputs. If the units
-change, its predictions for numbers far from m are wrong by much. ``frozen`` returns (x - c) / u
-with units c and u that are only renewed, by c = m and u = s, when m is farther than 3 u from c,
-when s is above 10 u, or when s is below u / 10. For the first 20 numbers c = m and u = s.
+change, its predictions for numbers far from m change a lot. ``frozen`` returns (x - c) / u with
+units c and u that stay constant until m is farther than 3 u from c, s is above 10 u, or s is below
+u / 10. Then c = m and u = s. For the first 20 numbers c = m and u = s too.
 
-Standardised numbers (x - m) / s are not limited. Learners that need bounded inputs read
-``softened`` numbers.
+Standardised numbers (x - m) / s are not limited. ``softened`` compresses numbers beyond 4 for
+learners that need bounded inputs.
 
 The state is an array (C, N_NUMBERS), one row per column. Rows are processed one by one, so results
 do not depend on the split into blocks.
@@ -55,24 +54,26 @@ import numpy as np
 from omkl.core.compiler import compiled_strict, inlined
 from omkl.core.hyperparameters import Range
 
-FAR = 4.0  # deviations; one in 16,000 numbers of a normal column is farther out
-MOST = 8.0  # deviations; limit of a number's influence, so that one in 64 may always be far out
-YOUNG = 20.0  # numbers; the deviation of fewer is uncertain
+FAR = 4.0  # deviations; one in 16,000 numbers of a normal column is farther from the mean
+MOST = 8.0  # deviations; limit of a number's influence. One in 8^2 = 64 numbers can be so far out
+YOUNG = 20.0  # numbers; the deviation of fewer numbers is uncertain
 RECENT, LONGER = 10.0, 100.0  # memories, in rows, of the two shares of outside numbers
-LEAVES, RETURNS, CALM = 0.5, 0.2, 0.25  # shares: switch to away, switch back, restart away
-LONG = 5000.0  # rows after which away becomes home
-NO_SHARE = 1e-19  # less than half the last digit of 1 / LONGER
-SHIFT, RATIO = 3.0, 10.0  # shift and ratio of units that renew frozen ones
+LEAVES, RETURNS, CALM = 0.5, 0.2, 0.25  # shares: use AWAY, use HOME again, restart AWAY
+LONG = 5000.0  # rows after which AWAY becomes HOME
+NO_SHARE = 1e-19  # shares below count as 0: less than half the last digit of 1 / LONGER
+SHIFT, RATIO = 3.0, 10.0  # shift and ratio, in units u, at which frozen units are renewed
 
 # Indices of a column's numbers.
-# HOME, AWAY        number of numbers; behind it their mean and the sum of squared deviations
+# HOME, AWAY        number n of an estimate; its mean (MEAN) and sum of squared deviations (SQUARES)
+#                   follow
 # BASE, VOTES       base, and its votes in the majority vote of R. S. Boyer and J. S. Moore
 # SAME, OTHERS      number of rows equal to the base, and of other rows, since it was chosen
-# OTHER_SQUARES     sum of squared distances of the others from the base
-# OUTSIDE           share of outside numbers with memory RECENT; OUTSIDE_LONG with LONGER
-# IS_AWAY           1.0 if away has the column, else 0.0
-# COUNT, BEYOND     number of all numbers; of those farther out than FAR and out of reach of a base
-# FROZEN_HOME, FROZEN_AWAY   c, and u behind it
+# OTHER_SQUARES     sum of squared distances of the other rows from the base
+# OUTSIDE           share of outside numbers with memory RECENT; OUTSIDE_LONG with memory LONGER
+# IS_AWAY           1.0 if AWAY is in use, 0.0 if HOME is
+# COUNT, BEYOND     number of all numbers, and of those beyond FAR deviations that a base does not
+#                   explain
+# FROZEN_HOME, FROZEN_AWAY   frozen c of an estimate; u follows
 HOME, AWAY = 0, 3
 MEAN, SQUARES = 1, 2
 BASE, VOTES, SAME, OTHERS, OTHER_SQUARES = 6, 7, 8, 9, 10
@@ -95,7 +96,10 @@ def no_moments(n_columns: int) -> np.ndarray:
 
 @inlined
 def softened(z):
-    """Return z if |z| <= FAR, else sign(z) (FAR + log(1 + |z| - FAR)), an increasing function."""
+    """Compress a standardised number z beyond FAR: to sign(z) (FAR + log(1 + |z| - FAR)).
+
+    A number with |z| <= FAR is returned as it is.
+    """
     beyond = abs(z) - FAR
     if beyond > 0.0:
         return math.copysign(FAR + math.log1p(beyond), z)
@@ -106,7 +110,7 @@ def softened(z):
 def in_units(off, unit, most):
     """Return off / unit, clipped to [-most, most].
 
-    If the unit is 0, the result is 0 for off = 0, else -most or most.
+    If the unit is 0, return 0 for off = 0, else -most or most by the sign of ``off``.
 
     Parameters
     ----------
@@ -124,7 +128,7 @@ def in_units(off, unit, most):
 
 @inlined
 def deviation_of(state, k, at):
-    """Return the standard deviation of column k; 0 as long as all its numbers are equal.
+    """Return the standard deviation s of column k by one estimate; 0 if all its numbers are equal.
 
     Parameters
     ----------
@@ -133,25 +137,30 @@ def deviation_of(state, k, at):
     k
         Column.
     at
-        HOME or AWAY.
+        Estimate: HOME or AWAY.
     """
     return math.sqrt(state[k, at + SQUARES] / max(state[k, at], 1.0))
 
 
 @inlined
 def _has_base(state, k):
-    """Return whether more than half of the numbers, but not all, are equal to the base."""
+    """Return whether column k has a base: most of its numbers are equal to it, but not all."""
     return state[k, OTHERS] > 0.0 and state[k, SAME] > state[k, OTHERS]
 
 
 @inlined
+def _clear(state, k, first, n):
+    """Set ``n`` numbers of column k to 0, from index ``first`` on."""
+    for j in range(first, first + n):
+        state[k, j] = 0.0
+
+
+@inlined
 def _vote(state, k, x):
-    """Update the base by the number x (R. S. Boyer and J. S. Moore's majority vote)."""
+    """Update the base of column k by the number x (R. S. Boyer and J. S. Moore's majority vote)."""
     if state[k, VOTES] == 0.0 and (state[k, COUNT] == 0.0 or x != state[k, BASE]):
         state[k, BASE] = x
-        state[k, SAME] = 0.0
-        state[k, OTHERS] = 0.0
-        state[k, OTHER_SQUARES] = 0.0
+        _clear(state, k, SAME, 3)
     if x == state[k, BASE]:
         state[k, VOTES] += 1.0
         state[k, SAME] += 1.0
@@ -161,7 +170,7 @@ def _vote(state, k, x):
 
 @inlined
 def _limit_of(n):
-    """Return c_n, the limit after n numbers, in standard deviations."""
+    """Return c_n: the number of deviations at which the (n + 1)-th number is clipped."""
     return MOST * (1.0 + YOUNG / max(n, 1.0))
 
 
@@ -182,7 +191,10 @@ def _add(state, k, at, x):
 
 @inlined
 def _add_bounded(state, k, at, x, least):
-    """Add x to the estimate ``at``, clipped to a distance of c_n s or, if larger, ``least``."""
+    """Add x to the estimate ``at``, with its distance from the mean clipped.
+
+    The limit is c_n s or, if that is larger, ``least``.
+    """
     s = deviation_of(state, k, at)
     if s > 0.0 and abs(x - state[k, at + MEAN]) > FAR * s:  # never clipped nearer: c_n > FAR
         most = max(_limit_of(state[k, at]) * s, least)
@@ -192,7 +204,10 @@ def _add_bounded(state, k, at, x, least):
 
 @inlined
 def _reach(state, k):
-    """Return c_k r, the largest distance of a correct number from the base; 0 without a base."""
+    """Return c_k r, the distance from the base up to which numbers are not limited.
+
+    The result is 0 without a base.
+    """
     if not _has_base(state, k):
         return 0.0
     return _limit_of(state[k, OTHERS]) * math.sqrt(state[k, OTHER_SQUARES] / state[k, OTHERS])
@@ -211,7 +226,7 @@ def take_number(state, k, x, moves):
     x
         Number, not NaN.
     moves
-        Whether the column may switch to away.
+        Whether the column may switch to AWAY.
     """
     based = _has_base(state, k)
     reach = _reach(state, k)
@@ -240,23 +255,21 @@ def take_number(state, k, x, moves):
 
 @inlined
 def _share(share, is_outside, memory):
-    """Return the share of outside numbers after a number, with this memory in rows."""
+    """Return the share of outside numbers after a further number, with a memory in rows."""
     if is_outside:
         return share + (1.0 - share) / memory
-    # Smaller shares are lost in the next sum, and soon subnormal: the processor is slow with them.
+    # A smaller share is lost in the next sum, and would soon be subnormal, which is slow.
     return share - share / memory if share > NO_SHARE else 0.0
 
 
 @inlined
 def _follow(state, k, x, is_outside):
-    """Add x to AWAY, and decide whether HOME or AWAY is in use."""
+    """Add x to AWAY, and decide which of HOME and AWAY is in use."""
     if is_outside and state[k, OUTSIDE] < CALM and state[k, IS_AWAY] == 0.0:
-        state[k, AWAY] = 0.0
-        state[k, AWAY + MEAN] = 0.0
-        state[k, AWAY + SQUARES] = 0.0
+        _clear(state, k, AWAY, 3)
     state[k, OUTSIDE] = _share(state[k, OUTSIDE], is_outside, RECENT)
     state[k, OUTSIDE_LONG] = _share(state[k, OUTSIDE_LONG], is_outside, LONGER)
-    # Below CALM, AWAY restarts at the next number outside: what it has is never read.
+    # If the share is below CALM, AWAY restarts at the next outside number, so it needs no update.
     is_read = state[k, IS_AWAY] > 0.0 or state[k, OUTSIDE] >= CALM
     if is_outside or (is_read and state[k, AWAY] > 0.0):
         _add_bounded(state, k, AWAY, x, 0.0)
@@ -269,9 +282,7 @@ def _follow(state, k, x, is_outside):
     if state[k, OUTSIDE] < RETURNS:
         state[k, IS_AWAY] = 0.0
         state[k, OUTSIDE_LONG] = 0.0
-        state[k, AWAY] = 0.0
-        state[k, AWAY + MEAN] = 0.0
-        state[k, AWAY + SQUARES] = 0.0
+        _clear(state, k, AWAY, 3)
     elif state[k, AWAY] >= min(LONG, state[k, HOME]):
         for j in range(3):
             state[k, HOME + j] = state[k, AWAY + j]
@@ -280,10 +291,7 @@ def _follow(state, k, x, is_outside):
         state[k, IS_AWAY] = 0.0
         state[k, OUTSIDE] = 0.0
         state[k, OUTSIDE_LONG] = 0.0
-        state[k, VOTES] = 0.0
-        state[k, SAME] = 0.0
-        state[k, OTHERS] = 0.0
-        state[k, OTHER_SQUARES] = 0.0
+        _clear(state, k, VOTES, 4)
 
 
 @inlined
@@ -297,7 +305,7 @@ def scale_of(state, k):
     """Return the scale s of column k, from the estimate in use; 0 if all its numbers are equal."""
     if state[k, IS_AWAY] > 0.0:
         return deviation_of(state, k, AWAY)
-    return deviation_of(state, k, HOME)  # which the compiler finds in ``_freeze``
+    return deviation_of(state, k, HOME)  # the compiler reuses the result that ``_freeze`` computes
 
 
 @inlined
@@ -330,10 +338,9 @@ def standardised(state, k, x):
 
 @inlined
 def frozen(state, k, x):
-    """Return (x - c) / u with the frozen units c and u of column k.
+    """Return (x - c) / u with the frozen units c and u of column k (module docstring).
 
-    The module docstring defines these units, which change rarely. The result is 0 if x is NaN, and
-    as long as u = 0.
+    The result is 0 if x is NaN, and as long as u = 0.
 
     Parameters
     ----------
@@ -351,7 +358,7 @@ def frozen(state, k, x):
 
 @inlined
 def take_standardised(state, k, x, moves):
-    """Add x to column k, and return it ``standardised`` by moments that include it.
+    """Add x to column k, and return x ``standardised`` by moments that include it.
 
     Parameters
     ----------
@@ -362,7 +369,7 @@ def take_standardised(state, k, x, moves):
     x
         Number or NaN.
     moves
-        Whether the column may switch to away.
+        Whether the column may switch to AWAY.
     """
     if math.isnan(x):
         return 0.0
@@ -376,7 +383,10 @@ def take_standardised(state, k, x, moves):
 
 @inlined
 def _take_and_mark(state, k, x):
-    """Add x to column k. Return x ``standardised``, and whether it counts in ``BEYOND``."""
+    """Add x to column k. Return x ``standardised``, and whether it is far outside its usual range.
+
+    Far outside means beyond FAR deviations, and not explained by a base.
+    """
     n = state[k, BEYOND]
     z = take_standardised(state, k, x, True)
     return z, state[k, BEYOND] > n
@@ -393,9 +403,9 @@ def take_row(state, x, most, out, far):
     x
         Row (C,).
     most
-        Largest absolute value. If a number exceeds it, nothing is done.
+        Largest valid absolute value. If a number exceeds it, nothing changes.
     out, far
-        Output (C,): standardised numbers, and whether each is far out.
+        Output (C,): standardised numbers, and whether each is far outside its usual range.
 
     Returns
     -------
@@ -412,22 +422,22 @@ def take_row(state, x, most, out, far):
 
 @compiled_strict
 def standardise_rows(starts, slots, learns, moments, X, most, out, far, scratch):
-    """Add rows, and write the standardised rows, as ``take_row`` does.
+    """Standardise rows of many series as ``take_row`` does, and add those to learn from.
 
     Parameters
     ----------
     starts, slots, learns
         Runs of rows of one series: run g has the rows starts[g] .. starts[g + 1] - 1 and the slot
-        slots[g] of ``moments``. If learns[g] is False, the moments do not change, and each row is
-        standardised as if it came next. The slot ``scratch`` is then overwritten.
+        slots[g] of ``moments``. If learns[g] is False, each row is standardised as if it came next,
+        but the moments of slots[g] do not change.
     moments
-        Moments of all slots (S, C, N_NUMBERS).
+        Moments of all slots (S, C, N_NUMBERS), updated in place.
     X
         Rows (n, C).
     most
         As in ``take_row``.
     out, far
-        Output (n, C).
+        Output (n, C), as in ``take_row``.
     scratch
         Slot that may be overwritten.
     """
@@ -444,10 +454,10 @@ def standardise_rows(starts, slots, learns, moments, X, most, out, far, scratch)
 
 @compiled_strict
 def standardise_late(state, ahead, X, n_waiting, delay, out, far):
-    """Standardise rows whose targets are late.
+    """Standardise rows whose targets arrive ``delay`` rows later.
 
-    Row s is standardised by the moments of the rows before s - ``delay``, and by itself. Then row
-    s - ``delay`` is added to the moments.
+    Row s is standardised by the moments of the rows up to s - ``delay`` - 1 and of row s itself.
+    Then row s - ``delay`` is added to the moments.
 
     Parameters
     ----------
@@ -460,9 +470,10 @@ def standardise_late(state, ahead, X, n_waiting, delay, out, far):
     n_waiting
         Number of these first rows.
     delay
-        Number of later rows that are standardised before a row is added.
+        Number of rows between a row and its target.
     out, far
-        Output (n - n_waiting, C): scaled numbers, and whether each is far outside its usual range.
+        Output (n - n_waiting, C): standardised numbers, and whether each is far outside its usual
+        range.
     """
     for s in range(n_waiting, X.shape[0]):
         for k in range(X.shape[1]):
@@ -483,12 +494,13 @@ def follow_targets(starts, slots, moments, last, scaled, y, X, d, out):
         Runs of rows of one series: run g has the rows starts[g] .. starts[g + 1] - 1 and the slot
         slots[g].
     moments, last
-        Known targets of each slot: moments (S, 1, 20), and the last k (S, k), oldest first. Updated
-        in place.
+        Numbers of each slot, updated in place: moments (S, 1, 20) of its known targets, and its
+        last k targets (S, k), oldest first.
     scaled
-        Divide by location and scale; else the centre is 0 and the unit is 1.
+        Whether to subtract the location (centre) and divide by the scale (unit). Otherwise the
+        centre is 0 and the unit is 1.
     y
-        Targets (n,). NaN is not added.
+        Targets (n,). A NaN target is not added.
     X
         Rows (n, d + k): the last k targets are written to X[:, d:], newest first.
     d
@@ -520,12 +532,32 @@ def follow_targets(starts, slots, moments, last, scaled, y, X, d, out):
                 last[s, k - 1] = y[r]
 
 
-LEVEL_SHRINKAGE = 5.0  # rows that the mean of all targets counts as in the mean of a level
+LEVEL_SHRINKAGE = 5.0  # number of rows as which the mean of all targets counts in that of a level
 
 
 @compiled_strict
 def fill_levels(X, levels, sums, counts, of_all, y, starts, out):
-    """Write means and counts of all rows of a group, then learn their targets."""
+    """Write mean targets and counts of the levels in all rows of a group, then learn the targets.
+
+    The mean is shrunk towards the mean of all targets, and the count n is written as log(1 + n).
+
+    Parameters
+    ----------
+    X
+        Rows (n, C) with the number of a level in some columns.
+    levels
+        These columns (L,).
+    sums, counts
+        Sum and number of the known targets of each level (L, n_levels), updated in place.
+    of_all
+        Sum and number of all known targets (2,), updated in place.
+    y
+        Targets (n,). A NaN target is not learned.
+    starts
+        (G + 1,) index of the first row of each group, and n.
+    out
+        Output (n, C): the mean replaces the level, and the count is in the next column.
+    """
     n_levels = sums.shape[1]
     for g in range(starts.shape[0] - 1):
         mean = of_all[0] / of_all[1] if of_all[1] > 0.0 else 0.0
@@ -548,7 +580,10 @@ def fill_levels(X, levels, sums, counts, of_all, y, starts, out):
 
 
 def shares_beyond(state: np.ndarray) -> np.ndarray:
-    """Return ``BEYOND`` over ``COUNT`` of each column (C,); 0 before its first number."""
+    """Return the share of numbers far outside the usual range in each column (C,).
+
+    The share is 0 before the first number.
+    """
     return state[:, BEYOND] / np.maximum(state[:, COUNT], 1.0)
 
 

@@ -1,9 +1,10 @@
 """Scale many series of one stream, and mix the predictions for them.
 
-The location of a series is its last known target. The scale of a series is a fading mean of its
-absolute changes. It is shrunk towards the scale that the relative changes of all series give at the
-level of this series. Location and scale are the units of the series. Past targets in these units
-become inputs, so that one learner can predict series of all levels.
+The location of a series is its last known target. The scale of a series is the mean of its absolute
+changes, with old changes fading. It is shrunk towards a scale estimated from all series: their mean
+relative change times the level (mean absolute target) of this series. Location and scale are the
+units of the series. Past targets in these units become inputs, so that one learner can predict
+series of all levels.
 
 A mixture with weights by regret (``Regrets``) combines four kinds of candidates: predictions in the
 units of the series, predictions of a learner of raw targets, the last target of the series, and its
@@ -33,9 +34,9 @@ from omkl.core.representations.experts import (
 )
 
 # Indices of the numbers of a series.
-# STEPS, KNOWN      rows so far, and those with a target
+# STEPS, KNOWN      number of rows so far, and number of those with a target
 # LAST, LEVEL       last target, and mean of the absolute targets
-# CHANGES, WEIGHT   fading sums of absolute changes, and of ones
+# CHANGES, WEIGHT   fading sum of absolute changes, and fading sum of 1 for each change
 # PEAK              largest CHANGES / WEIGHT so far; it fades
 STEPS, KNOWN, LAST, LEVEL, CHANGES, WEIGHT, PEAK = range(7)
 N_NUMBERS = 7
@@ -44,34 +45,37 @@ NON_NEGATIVE = (STEPS, KNOWN, LEVEL, CHANGES, WEIGHT, PEAK)
 CHANGE_FADING = 0.98  # a memory of 50 rows of a series
 RELATIVE_FADING = 0.999  # a memory of 1,000 rows of all series
 PEAK_FADING = 0.998
-SHRINKAGE = 3.0  # changes that the changes of all series count as
-LEAST_RELATIVE = 0.1  # least scale, in mean changes of all series
-LEAST_OF_PEAK = 0.05  # least scale, in largest scales: quiet rows between spikes keep a scale
+SHRINKAGE = 3.0  # number of changes as which the estimate from all series counts
+LEAST_RELATIVE = 0.1  # least scale, as a multiple of the estimate from all series
+LEAST_OF_PEAK = 0.05  # least scale, as a multiple of PEAK, for quiet rows between spikes
 NOISE_FADING = 0.99  # a memory of 100 rows
-FIRST_LAG, LAST_LAG = 2, 8  # past targets that are inputs; the first lag is the location
-N_HARMONICS = 3  # of each cycle of the calendar
-FARTHEST_LAG, FARTHEST_TARGET, FARTHEST_ERROR = 50.0, 30.0, 10.0  # scales
+FIRST_LAG, LAST_LAG = 2, 8  # past targets that are inputs; lag 1 is the location
+N_HARMONICS = 3  # sines and cosines of each cycle of the calendar
+# Limits, in scales of the series, of past targets, of targets and of errors in gains.
+FARTHEST_LAG, FARTHEST_TARGET, FARTHEST_ERROR = 50.0, 30.0, 10.0
 GROUP_FADING = 0.95  # a memory of 20 groups of several rows
-CAUTION = 1.6  # standard errors; smaller gains of large groups of rows have no weight
-FIRST_SHARE = 0.5  # of a squared difference, in the gain of a row that is predicted alone
+CAUTION = 1.6  # standard errors of a gain that give no weight, in large groups of rows
+FIRST_SHARE = 0.5  # share of (p - f)^2 in the gain of the first row of a group, see ``_learn_row``
 TINY = 1e-300
 OWN, RAW, LAST_VALUE, N_PLAIN = 0, 1, 2, 3  # candidates of the mixture; seasonal values follow
 
 
 class Series(NamedTuple):
-    """State of S series.
+    """State of S series and of the mixture with K candidates, which all series share.
+
+    A group is a set of rows that are predicted before the target of any of them arrives.
 
     numbers   (S, N_NUMBERS) numbers of each series, see above
-    ring      (S, R) last targets, NaN where unknown; the target of row t of a series has the index
-              t mod R
-    relative  (2,) fading sum, over all series, of absolute changes divided by the level, and the
-              fading sum of 1 for each such change
-    regrets   sums and weights of the K candidates, shared by all series. The sums cover all groups
-              of rows before the present group
-    group     (K + 2,) sum of the gains of each candidate in the present group of rows, the round of
-              this group, and the number of its rows so far
+    ring      (S, R) last R targets, NaN where unknown; the target of row t of a series has the
+              index t mod R
+    relative  (2,) fading sum, over all series, of absolute changes divided by the level, and fading
+              sum of 1 for each change
+    regrets   weights of the candidates, and sums of their gains over all groups before the present
+              one
+    group     (K + 2,) gain of each candidate in the present group, number of rows learned before
+              this group (its identifier), and number of its rows so far
     noise     (2,) fading sum of the squared errors of the mixture divided by the squared scale, and
-              the fading sum of 1 for each error
+              fading sum of 1 for each error
     """
 
     numbers: Annotated[np.ndarray, Range(0.0, MOST_COUNT, columns=NON_NEGATIVE[:2])]
@@ -85,12 +89,15 @@ class Series(NamedTuple):
 class Units(NamedTuple):
     """Units and inputs of n rows, computed before the target of each row is learned.
 
+    A series has units as soon as two of its targets differ.
+
     inputs      (n, E) past targets in the units of the series, and log scale and log level
     location    (n,) last target of the series
     scale       (n,) scale of the series; 0 as long as the series has no units
-    candidates  (n, K) candidates of the mixture. The first two columns are predictions of the two
-                learners, and the caller fills them in. The last target of the series and its
-                targets one season ago follow; they are NaN before its first target
+    candidates  (n, K) candidates of the mixture. Columns 0 and 1 are the predictions of two
+                learners, which the caller writes. Column 2 is the last target of the series, and
+                the following columns are its targets one season ago. They are NaN before its first
+                target
     """
 
     inputs: np.ndarray
@@ -99,11 +106,11 @@ class Units(NamedTuple):
     candidates: np.ndarray
 
     def of(self, y: np.ndarray) -> np.ndarray:
-        """Return numbers (n,) in the units of their rows; NaN for a row without units."""
+        """Convert targets (n,) to the units of their series; NaN for a row without units."""
         return (y - self.location) / self._unit
 
     def width(self, half: np.ndarray) -> np.ndarray:
-        """Convert half-widths (n,) to the unit of the target; NaN for a row without units."""
+        """Convert half-widths (n,) from units of the series to units of targets, or to NaN."""
         return half * self._unit
 
     @property
@@ -137,7 +144,10 @@ def n_inputs(seasons: Sequence[int]) -> int:
 
 
 def waves_of(cycles: np.ndarray) -> np.ndarray:
-    """Return sines and cosines (n, 2 N_HARMONICS P) of P dates in cycles (n, P), 0 for NaN."""
+    """Return sines and cosines (n, 2 N_HARMONICS P) of P phases (n, P), measured in cycles.
+
+    They are 0 where the phase is NaN.
+    """
     angles = 2.0 * math.pi * cycles[:, :, None] * np.arange(1.0, N_HARMONICS + 1.0)
     waves = np.concatenate([np.sin(angles), np.cos(angles)], axis=2)
     return np.nan_to_num(waves).reshape(len(cycles), -1)
@@ -159,7 +169,7 @@ def units_of(
     seasons
         Lengths of the seasons in rows (M,).
     slots
-        Slot (n,) of the series of each row.
+        Index in ``series`` (n,) of the series of each row.
     y
         Targets (n,). A row with the target NaN counts as a row of its series, but no target is
         learned. None: nothing changes.
@@ -182,7 +192,7 @@ def units_of(
 def _targets(
     n: int, y: np.ndarray | None, starts: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray, bool]:
-    """Return n targets, the first row of each group and n, and whether targets are learned."""
+    """Return targets (n,), the first row of each group and n, and whether to learn the targets."""
     whole = np.array([0, n]) if starts is None else starts
     return (np.full(n, np.nan), whole, False) if y is None else (y, whole, True)
 
@@ -195,7 +205,7 @@ def learn_targets(series: Series, slots: np.ndarray, y: np.ndarray) -> None:
     series
         State, updated in place.
     slots, y
-        Slot of the series of each row (n,), and targets (n,).
+        Index in ``series`` of the series of each row (n,), and targets (n,).
     """
     _learn(series.numbers, series.ring, series.relative, slots, y)
 
@@ -236,7 +246,7 @@ def mixed(
 def learn_mixture(
     series: Series, units: Units, y_hat: np.ndarray, y: np.ndarray, rounds: np.ndarray
 ) -> None:
-    """Update the weights of the mixture from n rows that it has predicted.
+    """Update the weights of the mixture from the targets of n rows that it predicted earlier.
 
     Parameters
     ----------
@@ -256,7 +266,7 @@ def learn_mixture(
 
 @inlined
 def _scale(numbers, relative, s):
-    """Return the scale of series s; 0 as long as its targets have not changed."""
+    """Return the scale of series s; 0 as long as its targets are all equal."""
     if not numbers[s, KNOWN] > 0.0:
         return 0.0
     usual = relative[0] / relative[1] * numbers[s, LEVEL] if relative[1] > 0.0 else 0.0
@@ -266,7 +276,10 @@ def _scale(numbers, relative, s):
 
 @inlined
 def _write(numbers, ring, relative, seasons, lags, s, r, inputs, location, scale, candidates):
-    """Write units, inputs and the past targets among the candidates of row r of series s."""
+    """Write the units, inputs and candidates of row r, which belongs to series s.
+
+    The candidates written here are past targets. The caller adds those of learners.
+    """
     R, n = ring.shape[1], int(numbers[s, STEPS])
     last = numbers[s, LAST]
     location[r] = last
@@ -330,13 +343,13 @@ def _learn(numbers, ring, relative, slots, y):
 
 @inlined
 def _deviation(noise):
-    """Return the standard deviation of errors divided by the scale; NaN before the first error."""
+    """Return the standard deviation of errors in units of the scale; NaN before the first error."""
     return math.sqrt(noise[0] / noise[1]) if noise[1] > 0.0 else math.nan
 
 
 @inlined
 def _fading(n):
-    """Return the factors by which a group of n rows fades earlier gains and their squares."""
+    """Return the factors by which a new group of n rows reduces earlier gains and their squares."""
     return (GROUP_FADING, GROUP_FADING**2) if n > 1.0 else (REGRET_FADING, REGRET_FADING)
 
 
@@ -344,26 +357,29 @@ def _fading(n):
 def _learn_row(regrets, group, noise, scale, f, y_hat, y, number):
     """Update weights and noise of the mixture from a row with units and a target.
 
-    Other rows change nothing. ``number`` identifies the group of the row. Rows of a group share
-    shocks. Their gains are therefore added, and the sum counts as a single gain of ML-Poly
-    (``experts``). Gains are divided by the squared scale. Otherwise the series with the largest
-    values would determine the weights for all series.
+    Rows without them change nothing. ``number`` identifies the group of the row. Rows of a group
+    share shocks, so their gains are not independent: they are added, and the sum counts as a single
+    gain of ML-Poly (``experts``). Gains are divided by the squared scale. Otherwise the series with
+    the largest values would determine the weights for all series.
 
-    With p the mixture and f a candidate, the first-order gain 2 (p - y) (p - f) is often positive
-    by chance if f is far from all targets, and a group moves all weight at once. Rows of a group
-    therefore count the gain in squared error, (p - y)^2 - (f - y)^2, where p - y is clipped. The
-    first row of a group subtracts only FIRST_SHARE of (p - f)^2 from the first-order gain, which
-    keeps the mixture of single rows near ML-Poly. After a group of n rows, a candidate has weight
-    for the part of its summed gain above CAUTION sqrt(1 - 1 / n) standard errors sqrt(V). The last
-    target needs no such excess. Sums of groups fade fast, because the first groups have the largest
-    errors. Squares fade twice as fast, so that V remains the variance of the sum.
+    Let p be the prediction of the mixture, f that of a candidate, and y the target. The gain of
+    ML-Poly, 2 (p - y) (p - f), is often positive by chance if f is far from all targets, and a
+    single large group could then move all weight. Rows of a group therefore use the difference of
+    the squared errors, (p - y)^2 - (f - y)^2 = 2 (p - y) (p - f) - (p - f)^2, with p - y clipped.
+    The first row of a group subtracts only FIRST_SHARE of (p - f)^2, so that groups of a single row
+    stay near ML-Poly.
+
+    After n rows of a group, a candidate has weight only for the part of its summed gain above
+    CAUTION sqrt(1 - 1 / n) standard errors. The last target has weight for its whole gain. Sums of
+    groups fade fast, because the first groups have the largest errors. Sums of squares fade twice
+    as fast, so that they remain the variance of the summed gain.
     """
     if not (scale > 0.0 and math.isfinite(y)):
         return
     K, new, largest, total = f.shape[0], group[f.shape[0]] != number, 0.0, 0.0
     error = (y_hat - y) / scale
     clipped = min(FARTHEST_ERROR, max(-FARTHEST_ERROR, error))
-    old, old_squares = _fading(group[K + 1])  # where new: of the group before, which is over
+    old, old_squares = _fading(group[K + 1])  # if ``new``, of the group before, which is complete
     group[K + 1] = 1.0 if new else group[K + 1] + 1.0
     share = FIRST_SHARE if new else 1.0
     caution = CAUTION * math.sqrt(1.0 - 1.0 / group[K + 1])
@@ -394,7 +410,7 @@ def _learn_row(regrets, group, noise, scale, f, y_hat, y, number):
 
 @compiled
 def _mix(regrets, group, noise, scale, candidates, y, starts, learns, rounds, y_hat, deviation):
-    """Predict all rows of a group, then learn their targets."""
+    """Write the predictions of all rows of a group, then learn their targets."""
     for g in range(starts.shape[0] - 1):
         for r in range(starts[g], starts[g + 1]):
             y_hat[r] = mixture_of(regrets.w, candidates[r])
@@ -417,26 +433,27 @@ def _learn_mixture(regrets, group, noise, scale, candidates, y_hat, y, rounds):
 
 # --- Seasons --------------------------------------------------------------------------------------
 #
-# A season shows as a local peak of the autocorrelation of a series' changes. c_t(k) adds up
-# d_t d_{t-k} over all series, where d are changes in units of their mean. z(k) is the sum of c_t(k)
-# over rows t in standard errors, from the mean square of c_t(k): this holds if series share shocks.
-# The median over lags gives this mean, as a season makes it large at its lags. Changes of white
-# noise and of random walks stay below LEAST_Z at all lags.
+# A season is a local peak, over lags k, of the autocorrelation of the changes of the series. Let
+# d_t be the change of a series at row t, divided by its mean absolute change, and c_t(k) the sum of
+# d_t d_{t-k} over all series. z(k) is the sum of c_t(k) over the rows t, in standard errors. The
+# standard error uses the mean square of c_t(k), which is valid even if series share shocks. A
+# season makes this mean square large at its own lags, so the median over all lags is taken. For
+# white noise and random walks z stays below LEAST_Z at all lags.
 
 
-SEARCHED = 1500  # first rows of a series
-LONGEST = 500  # rows of a season
-SHORTEST = 4  # shorter ones are among the lags of every series
+SEARCHED = 1500  # number of first rows of each series in which seasons are searched
+LONGEST = 500  # largest length of a season, in rows
+SHORTEST = 4  # smallest length; shorter seasons are covered by the lags of every series
 LEAST_Z, LEAST_CORRELATION = 6.5, 0.1
 LEAST_Z_OF_CALENDAR = 2.5  # for the few lengths that the spacing of dates suggests
-FARTHEST_CHANGE = 4.0  # mean absolute changes
-NEARLY = 0.9  # of the highest peak: a shorter season with such a peak is taken
+FARTHEST_CHANGE = 4.0  # limit of a change, in mean absolute changes of its series
+NEARLY = 0.9  # share of the highest peak from which on a peak at a shorter lag is preferred
 # Days between two rows of a series, and the seasons that are then likely.
 CALENDAR = ((1.0, (7, 364, 365)), (7.0, (52,)), (30.4, (12,)), (91.3, (4,)))
 
 
 def calendar_seasons(days: float) -> tuple[int, ...]:
-    """Return likely seasons, in rows, of series with this number of days between two rows."""
+    """Return likely seasons, in rows, of series whose rows are ``days`` days apart."""
     if 0.0 < days < 0.75:
         return round(1.0 / days), round(7.0 / days)
     found = [seasons for step, seasons in CALENDAR if abs(days / step - 1.0) < 0.1]
@@ -451,13 +468,14 @@ def find_seasons(y: np.ndarray, slots: np.ndarray, likely: Sequence[int] = ()) -
     y, slots
         Target (n,) and series (n,) of each row, in the order of the rows. An unknown target is NaN.
     likely
-        Lengths in rows, the shortest first, for which a lower peak suffices. The changes are
-        reduced by the means of the phases of the likely seasons that are found.
+        Lengths in rows, in ascending order, for which a lower peak suffices. After one of them is
+        found, the mean of each of its phases is subtracted from the changes before the next is
+        tested.
 
     Returns
     -------
     tuple of int
-        Lengths in rows, the shortest first: at most two, and the likely ones. () without a season.
+        Lengths in rows, in ascending order: at most two, and the likely ones. () without a season.
     """
     order = np.argsort(slots, kind="stable")
     parts = np.split(y[order], np.flatnonzero(np.diff(slots[order])) + 1)
@@ -484,7 +502,11 @@ def _peaks(r: np.ndarray) -> list[int]:
 
 
 def _highest(peaks: list[int], r: np.ndarray) -> list[int]:
-    """Return the shortest of the nearly highest peaks, and another one: divisor, or highest."""
+    """Return at most two lags: the shortest nearly highest peak, and another one.
+
+    The other one is the highest peak whose lag divides the first lag or, if there is none, the
+    highest peak.
+    """
     highest = max(peaks, key=lambda k: r[k], default=0)
     first = next((k for k in peaks if r[k] >= NEARLY * r[highest]), 0)
     if first < SHORTEST:
@@ -494,14 +516,20 @@ def _highest(peaks: list[int], r: np.ndarray) -> list[int]:
 
 
 def _of_phases(d: np.ndarray, m: int) -> np.ndarray:
-    """Return the mean (T,) of the changes d (T,) at the same phase of a season of m rows."""
+    """Return, for each of the changes d (T,), the mean of the changes at its phase, (T,).
+
+    The phase is the index modulo the m rows of a season.
+    """
     phases, known = np.arange(len(d)) % m, np.isfinite(d)
     sums = np.bincount(phases[known], d[known], m)
     return (sums / np.maximum(np.bincount(phases[known], minlength=m), 1))[phases]
 
 
 def _autocorrelation(changes: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the autocorrelation r (L,) of changes of many series, and z (L,), by lag."""
+    """Return the autocorrelation r (L,) of the changes of many series, and z (L,), by lag.
+
+    The comment above defines z.
+    """
     T = max(map(len, changes), default=0)
     n_lags = min(LONGEST, T // 3) + 2
     products = np.zeros((n_lags, T))

@@ -1,14 +1,14 @@
 """SIMD vectors of eight doubles, called packs, for the inner loops of the streaming core.
 
-Without these functions, the compiler checks that arrays do not overlap before it runs vector code,
-runs the last elements one by one, and stores sums in memory. The functions below state the vector
-code. A *pack* is eight doubles in registers: one of 512 bits, two of 256 or four of 128, depending
-on the processor. ``load`` and ``store`` take the flat index into a C-contiguous array of any shape,
-and the number of elements in use; the other elements are read as zero and not written. The order of
-every sum is the same on all processors.
+If the compiler had to find vector code by itself, it would check that arrays do not overlap, run
+the last elements one by one, and keep sums in memory. The functions below state the vector code. A
+*pack* is eight doubles in registers: one of 512 bits, two of 256 or four of 128, depending on the
+processor. ``load`` and ``store`` take the flat index into a C-contiguous array of any shape, and
+the number of elements in use. The other elements are read as zero, and are not written. Sums are
+computed in the same order on all processors.
 
-In plain Python a pack is an array of eight. Each instruction exists twice: as plain Python, and
-below as machine code, by Numba's public ``intrinsic``.
+Each function exists twice: in plain Python, where a pack is an array of eight numbers, and below as
+machine code, by Numba's public ``intrinsic``.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ from omkl.core.compiler import ENABLED, overloads
 
 LANES = 8
 
-# Tests run rounds in plain Python, a few million of these calls per learner: written for speed.
+# Multiplied by x in ``pack``, faster than ``np.full``: tests in plain Python call it millions of
+# times.
 _ONES = np.ones(LANES)
 
 
 def aligned(shape: tuple[int, ...], dtype: str = "float64") -> np.ndarray:
-    """Allocate zeros that begin at a cache line.
+    """Allocate an array of zeros that begins at a cache line (64 bytes).
 
     A pack that lies in two cache lines takes two reads.
     """
@@ -39,7 +40,7 @@ def aligned(shape: tuple[int, ...], dtype: str = "float64") -> np.ndarray:
 
 
 def load(array, start, n=LANES):
-    """Return the pack array.flat[start : start + n]. Its other elements are zero.
+    """Return a pack with the n numbers array.flat[start : start + n]. Its other elements are 0.
 
     Parameters
     ----------
@@ -61,20 +62,20 @@ def load(array, start, n=LANES):
 def gather(array, index, start, base, n=LANES):
     """Return the pack array[index[start : start + n] - base].
 
-    For n < 8 the last number fills the other elements.
+    If n < 8, the other elements repeat the last one.
 
     Parameters
     ----------
     array
         Array (m,).
     index
-        Indices, of which those from ``start`` on are read.
+        Array of indices, from which index[start : start + n] are read.
     start
         Position of the first index in ``index``.
     base
         Offset subtracted from each index.
     n
-        Number of entries, 1..8.
+        Number of elements, 1..8.
     """
     last = index[start + n - 1]
     pack = np.full(LANES, array[last - base])
@@ -106,7 +107,7 @@ def pack(x):
 
 
 def fma(a, b, c):
-    """Return a * b + c by element, rounded once if the processor has this instruction.
+    """Return a * b + c by element, with a single rounding if the processor has this instruction.
 
     Parameters
     ----------
@@ -117,14 +118,14 @@ def fma(a, b, c):
 
 
 def total(pack):
-    """Return the sum of the eight elements. The upper half is added to the lower, three times."""
+    """Return the sum of the eight elements, by adding the upper to the lower half three times."""
     four = pack[:4] + pack[4:]
     two = four[:2] + four[2:]
     return two[0] + two[1]
 
 
 def totals(a, b, c, d, e, f, g, h):
-    """Return the sums of eight packs as one pack, in the time of three calls of ``total``.
+    """Return the sums of eight packs as one pack. It takes as long as three calls of ``total``.
 
     Parameters
     ----------
@@ -138,14 +139,15 @@ def totals(a, b, c, d, e, f, g, h):
 
 
 def clip(pack, bound):
-    """Clip each element to [-bound, bound]; NaN stays."""
+    """Clip each element to [-bound, bound]. NaN stays NaN."""
     return np.clip(pack, -bound, bound)
 
 
 def flip_where_odd(pack, k):
-    """Flip the sign of each element of a pack whose k is odd.
+    """Flip the sign of each element of a pack for which the whole number in k is odd.
 
-    k holds whole numbers plus ``WHOLE``, so that the last bit of k is that of the number.
+    k is a pack of whole numbers plus ``WHOLE``, so that the last bit of an element shows whether
+    its number is odd.
     """
     with np.errstate(invalid="ignore"):
         odd = k.view(np.int64) & 1
@@ -153,12 +155,12 @@ def flip_where_odd(pack, k):
 
 
 def at_least(pack, bound):
-    """Return the larger of each element and the bound; the bound for NaN."""
+    """Return the larger of each element and the bound; the bound where the element is NaN."""
     return np.where(pack >= bound, pack, bound)
 
 
 def below(pack, bound):
-    """Keep each element that is less than the bound; replace the others, and NaN, by -inf."""
+    """Replace each element by -inf unless it is less than the bound. NaN becomes -inf."""
     return np.where(pack < bound, pack, -np.inf)
 
 
@@ -170,15 +172,15 @@ def largest(pack):
 
 
 def times_power_of_two(pack, k):
-    """Multiply a pack by 2^k for k in -1023..1023, where 2^-1023 counts as 0.
+    """Multiply each element by 2^j, where j is the whole number in k, -1023..1023.
 
-    k holds whole numbers plus ``WHOLE``, as for ``flip_where_odd``.
+    k is a pack of whole numbers plus ``WHOLE``, as for ``flip_where_odd``. 2^-1023 counts as 0.
     """
     return pack * ((k.view(np.int64) + 1023) << 52).view(np.float64)
 
 
-# The sum x + WHOLE, |x| < 2^51, has no bits below 1: it is x rounded to a whole number, whose
-# binary digits are the last bits of the sum.
+# For |x| < 2^51 the float x + WHOLE has no digits below 1. So it is WHOLE plus x rounded to a whole
+# number, and the binary digits of that number are its last bits.
 WHOLE = 1.5 * 2.0**52
 
 
@@ -212,12 +214,12 @@ if ENABLED:
 
     # --- How an instruction is made ---------------------------------------------------------------
     #
-    # ``build(context, builder, kinds, args)`` writes the LLVM code of one instruction: kinds are
-    # Numba's types of the arguments, args their values. ``result(*kinds)`` is the type of what
-    # comes out, or None where the instruction is not for such arguments.
+    # ``build(context, builder, kinds, args)`` writes the LLVM code of one instruction: ``kinds``
+    # are Numba's types of the arguments, ``args`` their values. ``result(*kinds)`` returns the type
+    # of the result, or None if the instruction does not apply to such arguments.
 
     def _instruction(names: Sequence[str], result: Any) -> Callable[[Any], Any]:
-        """Decorate ``build``: make an intrinsic whose arguments have these names."""
+        """Return a decorator of ``build`` that makes an intrinsic with these argument names."""
 
         def decorate(build: Any) -> Any:
             def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -238,7 +240,10 @@ if ENABLED:
         return decorate
 
     def _code_of(function: Any, result: Any) -> Callable[[Any], Any]:
-        """Decorate ``build``: it compiles ``function`` for argument types with a ``result``."""
+        """Return a decorator of ``build`` that makes it the compiled form of ``function``.
+
+        ``result`` states the argument types for which it is valid.
+        """
         names = list(inspect.signature(function).parameters)
 
         def decorate(build: Any) -> Any:
@@ -265,7 +270,7 @@ if ENABLED:
         return PACK if PACK in kinds else None
 
     def _spread(context: Any, builder: Any, kind: Any, value: Any) -> Any:
-        """Return a pack unchanged, and a number as a pack of eight."""
+        """Return a pack as it is, and a number as a pack of eight equal elements."""
         if kind is PACK:
             return value
         return _eight_times(builder, context.cast(builder, value, kind, types.float64), _PACK)
@@ -276,7 +281,7 @@ if ENABLED:
         return builder.shuffle_vector(first, blank, _places([0] * LANES))
 
     def _places(numbers: Sequence[int]) -> Any:
-        """Return the constant of a shuffle instruction that selects these elements."""
+        """Return the constant of a shuffle instruction that selects elements by their indices."""
         return ir.Constant(ir.VectorType(_INDEX, len(numbers)), list(numbers))
 
     def _wholes(number: int) -> Any:
@@ -305,7 +310,7 @@ if ENABLED:
         return builder.bitcast(first, _PACK.as_pointer())
 
     def _first(context: Any, builder: Any, kind: Any, value: Any) -> Any:
-        """Return the mask of the first ``value`` of the eight elements."""
+        """Return a mask of eight elements of which the first ``value`` are set."""
         n = context.cast(builder, value, kind, types.intp)
         limit = _eight_times(builder, n, _WHOLES)
         return builder.icmp_signed("<", ir.Constant(_WHOLES, list(range(LANES))), limit)
@@ -334,7 +339,7 @@ if ENABLED:
         store_first = _declare(builder, "llvm.masked.store.v8f64.p0", ir.VoidType(), arguments)
         builder.call(store_first, [args[2], pointer, _ALIGN, mask])
 
-    # Without n all elements are in use, and no mask is needed, which would cost instructions.
+    # Calls without n use all elements, so they need no mask, which would cost instructions.
 
     @overloads(load)
     def _load_compiled(array, start, n=LANES):
@@ -352,7 +357,7 @@ if ENABLED:
     def _gather(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
         """Gather one number at a time.
 
-        A vector load would wait if some of its numbers were written just before.
+        A vector load would have to wait if some of its numbers were written just before.
         """
         values, places = (
             context.make_array(kind)(context, builder, value)
@@ -411,7 +416,7 @@ if ENABLED:
     # --- Eight numbers to one ---------------------------------------------------------------------
 
     def _halved(function: Any, build_one: Any) -> None:
-        """Compile a reduction of a pack to a number: combine upper and lower half three times."""
+        """Compile a reduction of a pack to a number: combine its halves three times."""
 
         def build(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
             part, width = args[0], LANES

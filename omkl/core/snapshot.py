@@ -1,10 +1,10 @@
 """Snapshots of a learner as arrays by name: saving, checking and restoring.
 
-A state is a NamedTuple of arrays, perhaps nested. Names are those of its fields:
-``state.model.theta``. ``require_fit`` is the only check of arrays from outside, in a model, a panel
-or a message of a federation. It compares shapes and types with a fresh state of the same settings,
-and numbers with the ranges that the fields declare (``omkl.core.hyperparameters``), because
-compiled code relies on both. ``DERIVED`` fields are not saved.
+A state is a NamedTuple of arrays, possibly nested. The name of an array is the path of its fields,
+such as ``state.model.theta``. ``require_fit`` is the only check of arrays from outside, in a model
+file, a panel or a message of a federation. It compares shapes and types with a new state of the
+same settings, and numbers with the ranges that the fields declare (``omkl.core.hyperparameters``),
+because compiled code relies on both. Fields marked ``DERIVED`` are not saved.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from omkl.core.simd import aligned
 
 
 class Mismatch(ValueError):
-    """Error: arrays do not fit the state of these settings. The text names the difference."""
+    """Error: arrays do not fit a state of these settings. The message names the difference."""
 
 
 class Snapshot(NamedTuple):
-    """Everything that the next round of a learner depends on, and its counts."""
+    """Arrays that the next round of a learner depends on, and counts. Fields as in ``Learner``."""
 
     t: COUNTS  # (1,)
     state: Any
@@ -37,9 +37,11 @@ class Snapshot(NamedTuple):
 class Field(NamedTuple):
     """Array of a state.
 
-    name     path of field names, joined by dots; ``inside`` is the part before the last name
+    name     path of field names, joined by dots
+    array    the array
     range    range of its numbers; None if none is declared
     derived  whether snapshots omit it
+    inside   ``name`` without its last part
     """
 
     name: str
@@ -50,14 +52,14 @@ class Field(NamedTuple):
 
 
 def snapshot(learner: Learner) -> dict[str, np.ndarray]:
-    """Copy all arrays that the next round depends on."""
+    """Return copies of all arrays that the next round of a learner depends on, by name."""
     return copies(_snapshot_of(learner))
 
 
 def restore(learner: Learner, arrays: Mapping[str, np.ndarray]) -> None:
     """Restore the arrays of ``snapshot`` into a new learner, equal to the last bit.
 
-    If memory grows with the stream, the arrays may have room for more rows.
+    Arrays that grow with the stream may be longer than in the new learner.
 
     Parameters
     ----------
@@ -74,11 +76,9 @@ def restore(learner: Learner, arrays: Mapping[str, np.ndarray]) -> None:
     own = _with_room(learner, arrays)
     require_fit(own, arrays, N=own.state.model.n_kernels)
     saved = {field.name for field in fields(own) if not field.derived}
-    made: dict[
-        int, np.ndarray
-    ] = {}  # by the id of the old array: an array in two fields stays one array
+    made: dict[int, np.ndarray] = {}  # by the id of the old array, which two fields may share
 
-    def filled(name: str, array: np.ndarray) -> np.ndarray:  # new arrays, as learners share some
+    def filled(name: str, array: np.ndarray) -> np.ndarray:  # new: learners share some old arrays
         if name not in saved:
             return array
         if id(array) not in made:
@@ -98,7 +98,7 @@ def _snapshot_of(learner: Learner) -> Snapshot:
 
 
 def _with_room(learner: Learner, arrays: Mapping[str, np.ndarray]) -> Snapshot:
-    """Return a snapshot. If memory grows with the stream, its arrays are as long as ``arrays``."""
+    """Return a snapshot of the learner whose growing arrays are as long as those in ``arrays``."""
     own, grow = _snapshot_of(learner), learner.representation.with_room
     lengths = [
         max(arrays[name].shape, default=0)
@@ -115,24 +115,24 @@ def _with_room(learner: Learner, arrays: Mapping[str, np.ndarray]) -> Snapshot:
 
 
 def restore_arrays(state: Any, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write ``arrays`` into the arrays of a state. Raises Mismatch unless they fit."""
+    """Copy ``arrays`` into the arrays of a state by name. Raises Mismatch unless they fit."""
     require_fit(state, arrays)
     for name, array in named_arrays(state):
         array[...] = arrays[name]
 
 
 def copies(state: Any) -> dict[str, np.ndarray]:
-    """Copy the saved arrays of a state, by name."""
+    """Return copies of the arrays of a state by name, without derived ones."""
     return {name: array.copy() for name, array in named_arrays(state)}
 
 
 def named_arrays(state: Any) -> Iterator[tuple[str, np.ndarray]]:
-    """Iterate over the saved arrays of a state, by name."""
+    """Iterate over the names and arrays of a state, without derived ones."""
     return ((field.name, field.array) for field in fields(state) if not field.derived)
 
 
 def named(head: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return the arrays with ``head`` prefixed to their names."""
+    """Return the arrays with ``head`` added in front of their names."""
     return {f"{head}{name}": array for name, array in arrays.items()}
 
 
@@ -142,9 +142,10 @@ def below(head: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def fields(state: Any, inside: str = "") -> Iterator[Field]:
-    """Yield all arrays of a state, except those inside derived parts.
+    """Yield the arrays of a state as ``Field``. A derived field that is no array is left out.
 
-    Raises TypeError for a part that is neither an array, nor None, nor derived.
+    Raises TypeError for a field that is neither an array, nor None, nor derived. ``inside`` is the
+    prefix of the names.
     """
     State: Any = type(state)
     annotations = _annotations(State)
@@ -164,7 +165,7 @@ def fields(state: Any, inside: str = "") -> Iterator[Field]:
 
 @functools.cache
 def _annotations(State: type) -> dict[str, tuple[Any, ...]]:
-    """Return the annotations of each field. Cached: panels need them for each series."""
+    """Return the annotations of each field. The result is cached, because panels need it often."""
     hints = get_type_hints(State, include_extras=True)
     return {name: get_args(hint)[1:] for name, hint in hints.items()}
 
@@ -177,7 +178,7 @@ def mapped(function: Callable[[str, np.ndarray], np.ndarray], name: str, value: 
     function
         (name, array) -> array.
     name
-        Name of ``value``, the head of the names below it.
+        Name of ``value``, the first part of the names of its arrays.
     value
         NamedTuple, array or None.
 
@@ -194,13 +195,13 @@ def mapped(function: Callable[[str, np.ndarray], np.ndarray], name: str, value: 
 
 
 def require_fit(own: Any, arrays: Mapping[str, np.ndarray], N: int = 0) -> None:
-    """Raise Mismatch unless ``arrays`` are arrays of a state like ``own``.
+    """Raise Mismatch unless ``arrays`` have the names, shapes, types and ranges of a state.
 
     Parameters
     ----------
     own
-        State with the same settings. Numbers must be finite where those of ``own`` are, and lie in
-        the range that their field declares. Whole numbers without a range must equal those of
+        New state with the same settings. If an array of floats of ``own`` is finite, the given
+        array must be finite too. Whole numbers without a declared range must equal those of
         ``own``.
     arrays
         Arrays by name.
@@ -229,7 +230,7 @@ def require_fit(own: Any, arrays: Mapping[str, np.ndarray], N: int = 0) -> None:
 
 
 def require_names(own: Iterable[str], arrays: Iterable[str]) -> None:
-    """Raise Mismatch naming the names that only one of both has."""
+    """Raise Mismatch that lists the names which are in only one of ``own`` and ``arrays``."""
     if different := set(own) ^ set(arrays):
         raise Mismatch(f"one has, and the other has not: {', '.join(sorted(different))}")
 
@@ -240,7 +241,8 @@ def _require_within(
     if known.columns:
         numbers = numbers[..., known.columns]
     low = bound(known.low)
-    # The bound may come from a wrong array: without max the range could be empty.
+    # The upper bound may be computed from an invalid array. Without ``max``, the range could be
+    # empty.
     high = max(low, bound(known.high) - known.open_high)
     out = numbers[(numbers < low) | (numbers > high)]
     if out.size:
@@ -248,13 +250,13 @@ def _require_within(
 
 
 def _bound(end: float | str, inside: str, arrays: Mapping[str, np.ndarray], N: int) -> float:
-    """Return the value of one end of a range."""
+    """Return the value of one end of a range, which may be an expression (``Range``)."""
     if not isinstance(end, str):
         return end
     if end == "N":
         return N
     if end == "t":
-        return int(arrays["t"][0])  # the first field: it is within its own range
+        return int(arrays["t"][0])  # already checked, because t is the first field
     array, _, axis = f"{inside}{end}".rpartition(".")
     if axis.isdigit():
         return arrays[array].shape[int(axis)]

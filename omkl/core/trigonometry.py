@@ -1,7 +1,7 @@
 """Sine and cosine of SIMD vectors of eight numbers (packs, see ``simd``).
 
-The argument is reduced by a multiple of pi, and a polynomial approximates sine and cosine of the
-rest. The code has no branch, so that every loop over angles is vector code.
+The argument is reduced by a multiple of pi, and polynomials approximate sine and cosine of the
+rest. The code has no branch, so loops over angles become vector code.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import numpy as np
 from omkl.core.compiler import compiled, inlined
 from omkl.core.simd import LANES, WHOLE, aligned, clip, flip_where_odd, fma, load, store
 
-# Half-period reduction x = k pi + r, then sin x = (-1)^k sin r. PI_HIGH has 27 bits, so
-# k * PI_HIGH is exact for |k| < 2^26 (with fused multiply-add, for every k that is exact).
+# x = k pi + r with |r| <= pi / 2, so sin x = (-1)^k sin r and cos x = (-1)^k cos r. pi is the sum
+# of PI_HIGH and PI_LOW. PI_HIGH has 27 bits, so k * PI_HIGH is exact for |k| < 2^26, and with a
+# fused multiply-add for every k that is exact itself.
 PI_HIGH = float.fromhex("0x1.921fb50000000p+1")
 PI_LOW = 3.178650954710656e-08
 HALF_PI = 0.5 * math.pi
@@ -59,21 +60,6 @@ def sincos_of_pack(x):
     )
 
 
-@inlined
-def _sincos_of_first(n, x, sin, cos, start):
-    """Write the sines and cosines of x[:n] to sin and cos, from index ``start`` on."""
-    j = 0
-    while j + LANES <= n:
-        s, c = sincos_of_pack(load(x, j))
-        store(sin, start + j, s)
-        store(cos, start + j, c)
-        j += LANES
-    if j < n:
-        s, c = sincos_of_pack(load(x, j, n - j))
-        store(sin, start + j, s, n - j)
-        store(cos, start + j, c, n - j)
-
-
 class Waves(NamedTuple):
     """Random features of one or several rows: sines and cosines (n,), not divided by sqrt(D)."""
 
@@ -84,24 +70,6 @@ class Waves(NamedTuple):
 def empty_waves(n: int) -> Waves:
     """Allocate n sines and n cosines."""
     return Waves(aligned((n,)), aligned((n,)))
-
-
-@inlined
-def fill(waves, n, angle, start):
-    """Write sine and cosine of angle[:n] to the indices start .. start + n - 1 of ``waves``.
-
-    Parameters
-    ----------
-    waves
-        Output.
-    n
-        Number of angles.
-    angle
-        Angles (n,) or longer.
-    start
-        First index.
-    """
-    _sincos_of_first(n, angle, waves.sin, waves.cos, start)
 
 
 @inlined
@@ -122,16 +90,40 @@ def fill_pack(waves, start, x):
     store(waves.cos, start, c)
 
 
+@inlined
+def fill(waves, n, angle, start):
+    """Write sine and cosine of angle[:n] to the indices start .. start + n - 1 of ``waves``.
+
+    Parameters
+    ----------
+    waves
+        Output.
+    n
+        Number of angles.
+    angle
+        Angles (n,) or longer.
+    start
+        First index.
+    """
+    j = 0
+    while j + LANES <= n:
+        fill_pack(waves, start + j, load(angle, j))
+        j += LANES
+    if j < n:
+        s, c = sincos_of_pack(load(angle, j, n - j))
+        store(waves.sin, start + j, s, n - j)
+        store(waves.cos, start + j, c, n - j)
+
+
 @compiled
 def sincos(x, sin, cos):
     """Write sine and cosine of each x.
 
-    Branch-free vector code: absolute error below 4e-16 for |x| <= 1e4 and below 1e-13 for |x| <=
-    1e6.
+    The absolute error is below 4e-16 for |x| <= 1e4 and below 1e-13 for |x| <= 1e6.
 
     Parameters
     ----------
     x, sin, cos
         Angles and outputs (n,), float64 and C-contiguous.
     """
-    _sincos_of_first(x.shape[0], x, sin, cos, 0)
+    fill(Waves(sin, cos), x.shape[0], x, 0)

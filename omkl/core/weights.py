@@ -1,7 +1,7 @@
 """Exponential weights in the log domain, sums of logarithms, and draws of an index.
 
-Weights are always stored as ``log_w``: a million multiplications by exp(-eta loss) would underflow,
-a million subtractions do not.
+Weights are stored as their logarithms, ``log_w``. A million multiplications by exp(-eta loss) would
+underflow, a million subtractions of eta loss do not.
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ LN2_HIGH = 6.93145751953125e-1
 LN2_LOW = 1.42860682030941723212e-6
 LARGEST = np.finfo(np.float64).max
 ROOT_HALF_BITS = 0x3FE6A09E667F3BCD  # the bits of sqrt(1/2)
-# Within these R and V the integral of ``log_evidence`` by 10 nodes is exact to rounding. Beyond
-# them its two error functions differ by a factor of at least e, so that little cancels.
+# For |R| and V up to these limits, ``log_evidence`` integrates with 10 nodes, exact up to rounding.
+# Beyond them it subtracts two error functions that differ by a factor of at least e, so that few
+# digits cancel.
 MOST_REGRET, MOST_SQUARES = 6.0, 4.0
 ETAS, ETA_WEIGHTS = np.polynomial.legendre.leggauss(10)
 LEAST_SQUARES = 1e-200  # lower limit of V, so that divisions by its root stay finite
-LARGE_ERFCX = 12.0  # from here on the asymptotic series has all digits
+LARGE_ERFCX = 12.0  # for larger x, the asymptotic series of erfc has full precision
 
 
 @inlined
@@ -59,10 +60,13 @@ def _exp_tail(r):
 
 @inlined
 def exp_nonpositive(x):
-    """Return exp(x) for x <= 0 to 3e-16 relative, branch-free; 0 below -708, NaN for NaN."""
-    y = x if x > -709.0 else -709.0  # NaN too: it has no integer k
+    """Return exp(x) for x <= 0, with a relative error of 3e-16; 0 below -708, NaN for NaN.
+
+    The code has no branch.
+    """
+    y = x if x > -709.0 else -709.0  # also for NaN, because k must be an integer
     k = np.floor(y * LOG2E + 0.5)
-    # LN2_HIGH has so few bits that k LN2_HIGH is exact: r is exact to its last bit.
+    # LN2_HIGH has so few bits that k LN2_HIGH is exact. So r is exact up to its last bit.
     r = (y - k * LN2_HIGH) - k * LN2_LOW
     p = 1.0 + r * (1.0 + r * _exp_tail(r))
     return 0.0 if x < -708.0 else p * power_of_two(k) + (x - x)  # x - x is 0, or NaN for NaN
@@ -70,7 +74,7 @@ def exp_nonpositive(x):
 
 @inlined
 def exp_of_pack(x):
-    """Return exp of each of the eight numbers <= 0 of a SIMD vector, as ``exp_nonpositive``."""
+    """Return exp of each of the eight numbers <= 0 of a pack, as ``exp_nonpositive`` does."""
     y = at_least(x, -709.0)
     k = y * LOG2E + WHOLE
     whole = k - WHOLE
@@ -82,7 +86,7 @@ def exp_of_pack(x):
 def _log(k, f):
     """Return log(2^k (1 + f)) for sqrt(1/2) <= 1 + f < sqrt(2).
 
-    log(1 + f) is 2 artanh(f / (2 + f)). A minimax polynomial approximates artanh.
+    log(1 + f) is computed as 2 artanh(f / (2 + f)), with a minimax polynomial for artanh.
     """
     s = f / (2.0 + f)
     z = s * s
@@ -96,16 +100,16 @@ def _log(k, f):
 
 @inlined
 def log_one_plus(w):
-    """Return log(1 + w) for w in [0, 1] to 4e-16 relative, branch-free."""
+    """Return log(1 + w) for w in [0, 1], with a relative error of 4e-16, without a branch."""
     k = np.floor(w + 0.585786437626905)  # 1 where 1 + w exceeds sqrt(2)
     return _log(k, (w - k) * (1.0 - 0.5 * k))
 
 
 @inlined
 def log_one_minus_exp(x):
-    """Return log(1 - exp(x)) for x <= 0, branch-free; -inf for 0.
+    """Return log(1 - exp(x)) for x <= 0, without a branch; -inf for 0.
 
-    The error is at most 4e-16, relative where the result is below -1.
+    The error is at most 4e-16. For results below -1 this is the relative error.
     """
     y = x if x > -709.0 else -709.0
     k = np.floor(y * LOG2E + 0.5)
@@ -123,7 +127,7 @@ def log_one_minus_exp(x):
 
 @inlined
 def _scaled_erfc(x):
-    """Return exp(x^2) erfc(x) for x >= 0, to 3e-14 relative."""
+    """Return exp(x^2) erfc(x) for x >= 0, with a relative error of 3e-14."""
     if x < LARGE_ERFCX:
         return math.exp(x * x) * math.erfc(x)
     s = 0.5 / x / x
@@ -135,7 +139,9 @@ def _scaled_erfc(x):
 
 @inlined
 def log_evidence(regret, squares):
-    """Return log of the integral of exp(eta R - eta^2 V) over eta from 0 to 1/2, to 1e-13.
+    """Return log of the integral of exp(eta R - eta^2 V) over eta from 0 to 1/2.
+
+    The error is at most 1e-13.
 
     Parameters
     ----------
@@ -150,8 +156,9 @@ def log_evidence(regret, squares):
             integral += 0.25 * ETA_WEIGHTS[k] * math.exp(eta * (R - eta * V))
         return math.log(integral)
     root = math.sqrt(max(V, LEAST_SQUARES))
-    from_0, from_half = 0.5 * R / root, 0.5 * (R - V) / root  # to the peak, in units of its width
-    at_half = 0.5 * R - 0.25 * V  # the exponent there; at 0 it is 0
+    # Distances of eta = 0 and eta = 1/2 from the peak of the integrand, in units of its width.
+    from_0, from_half = 0.5 * R / root, 0.5 * (R - V) / root
+    at_half = 0.5 * R - 0.25 * V  # exponent of the integrand at eta = 1/2; it is 0 at eta = 0
     scale = 0.5 * math.log(math.pi) - math.log(2.0 * root)
     if R <= 0.0:
         tail = _scaled_erfc(-from_half) * math.exp(at_half)
@@ -166,7 +173,7 @@ def log_evidence(regret, squares):
 def add_logs(total, more, scratch):
     """Replace total by log(exp(total) + exp(more)); -inf is allowed.
 
-    Two passes: one pass is too long for the compiler to inline it and turn it into vector code.
+    The loop is split in two, because the compiler neither inlines nor vectorises a longer body.
 
     Parameters
     ----------
@@ -186,7 +193,10 @@ def add_logs(total, more, scratch):
 
 @inlined
 def largest_of(values):
-    """Return the largest of values (N,), eight at a time, equal to that of a loop with ``max``."""
+    """Return the largest of values (N,).
+
+    Eight values are compared at a time. The result equals that of a loop with ``max``.
+    """
     N = values.shape[0]
     highest = pack(values[0])
     j = 0
@@ -201,9 +211,10 @@ def largest_of(values):
 
 @inlined
 def mean_of_all(log_w, f):
-    """Return the mean of f by the weights exp(log_w), both (N,), eight at a time.
+    """Return the mean of f (N,) with weights proportional to exp(log_w), eight numbers at a time.
 
-    The largest weight counts as 1, so that not all of them underflow.
+    The largest log_w is subtracted from all, so that the largest weight is 1 and does not
+    underflow.
     """
     N = log_w.shape[0]
     top = largest_of(log_w)
@@ -226,7 +237,7 @@ def mean_of_all(log_w, f):
 
 @inlined
 def variance_of_all(log_w, f, mean):
-    """Return the mean of (f - mean)^2 by the weights exp(log_w).
+    """Return the mean of (f - mean)^2 with weights proportional to exp(log_w).
 
     Parameters
     ----------
@@ -286,13 +297,13 @@ def exponential_update(log_w, eta, y, f, lam, norm2):
 
 @inlined
 def shares_of_all(log_w, w):
-    """Write weights w (N,) proportional to exp(log_w), of sum 1; return log sum exp(log_w)."""
+    """Write weights w (N,) of sum 1, proportional to exp(log_w). Return log(sum of exp(log_w))."""
     return shares_below(log_w, largest_of(log_w), w)
 
 
 @inlined
 def shares_below(log_w, top, w):
-    """Write the weights of ``shares_of_all`` for a known largest log_w; return log sum exp(log_w).
+    """Do the same as ``shares_of_all`` if the largest log_w is known.
 
     Parameters
     ----------
@@ -324,10 +335,7 @@ def shares_below(log_w, top, w):
 
 @inlined
 def mean_of_all_by_shares(w, f):
-    """Return the mean of f by the weights w of sum 1, both (N,).
-
-    Eight products are computed at a time.
-    """
+    """Return the mean of f (N,) with weights w (N,) of sum 1, eight products at a time."""
     N = w.shape[0]
     weighted = pack(0.0)
     j = 0
@@ -342,7 +350,7 @@ def mean_of_all_by_shares(w, f):
 
 @inlined
 def largest_among(log_w, kernels, n, least):
-    """Return the largest log_w of some kernels, at least ``least``.
+    """Return the largest of ``least`` and the log_w of some kernels.
 
     Parameters
     ----------
@@ -361,7 +369,7 @@ def largest_among(log_w, kernels, n, least):
 
 @inlined
 def weights_among(log_w, kernels, n, top, w):
-    """Write w[:n] = exp(log_w - top) of some kernels, in their order; -inf gives 0.
+    """Write w[m] = exp(log_w - top) of the m-th of some kernels; log_w = -inf gives 0.
 
     Parameters
     ----------
@@ -381,7 +389,7 @@ def weights_among(log_w, kernels, n, top, w):
 
 @inlined
 def shares(log_w, kernels, n, w):
-    """Write weights proportional to exp(log_w) of some kernels, in their order, of sum 1.
+    """Write the weights of some kernels, proportional to exp(log_w) and of sum 1, in their order.
 
     Parameters
     ----------
@@ -403,7 +411,7 @@ def shares(log_w, kernels, n, w):
 
 @inlined
 def mean_by_shares(w, f, kernels, n):
-    """Return the mean of f over some kernels by the weights of ``shares``.
+    """Return the mean of f over some kernels, with weights from ``shares``.
 
     Parameters
     ----------
@@ -420,9 +428,9 @@ def mean_by_shares(w, f, kernels, n):
 
 @inlined
 def draw(p, u):
-    """Draw an index from the probabilities p (N,) by one uniform number u in [0, 1).
+    """Draw an index with probabilities p (N,), by a uniform number u in [0, 1).
 
-    Rounding can leave the sum of p a little below u. Then it is the last index with p > 0.
+    Rounding can leave the sum of p a little below u. Then return the last index with p > 0.
     """
     total = 0.0
     last = 0
@@ -459,6 +467,6 @@ def n_less(ascending, n, number):
 
 
 def normalised(log_w: np.ndarray) -> np.ndarray:
-    """Return weights exp(log_w) of sum 1 along the last axis, in plain NumPy."""
+    """Return weights of sum 1 along the last axis, proportional to exp(log_w), in plain NumPy."""
     w = np.exp(log_w - log_w.max(axis=-1, keepdims=True))
     return w / w.sum(axis=-1, keepdims=True)

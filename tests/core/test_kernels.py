@@ -121,7 +121,7 @@ def test_bandwidths_may_be_per_input():
         assert kernel.value(np.full(d, 0.7)) == pytest.approx(np.exp(-(0.7**2) / (2 * 0.5)))
     for wrong, message in (
         ({"per_input": 1}, r"parts\[0\].per_input=1 is not true or false"),
-        ({"family": "laplacian"}, "per_input is of Gaussian kernels, not of laplacian ones"),
+        ({"family": "laplacian"}, "per_input is for Gaussian kernels, not laplacian ones"),
     ):
         with pytest.raises(ValueError, match=message):
             dictionary({"parts": [part | wrong]}, 2)

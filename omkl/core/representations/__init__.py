@@ -1,7 +1,7 @@
-"""Representations of the functions that learners with kernels learn, one per module.
+"""Representations of the functions that kernel learners learn, one per module.
 
-A module describes its representation by a ``Representation``, and registers its function that
-evaluates a row with ``evaluate_row``. The engine and the experiments only read this description.
+A module describes its representation by a ``Representation``, and registers a function that
+evaluates a row with ``evaluate_row``. Other modules use only this description.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Fresh(Protocol):
     """Function that returns a model of N kernels before the first round.
 
-    The functions of all kernels are 0.
+    All N functions of the model are 0.
     """
 
     def __call__(
@@ -29,7 +29,7 @@ class Fresh(Protocol):
 
 
 class Lookahead(NamedTuple):
-    """Precomputation for a tile of rows before their rounds. No targets needed.
+    """Computations for a tile (a block of rows) before their rounds, which need no targets.
 
     tile_rows     model -> number of rows that fit into the current tile
     prepare_tile  (model, scratch, X (n, d), pool or None) -> model with room for these rows; the
@@ -62,21 +62,21 @@ class Representation(NamedTuple):
     name              name in words
     fresh             makes a model, a NamedTuple of arrays with ``n_kernels``
     scratch           (model, threads) -> scratch of a round
-    draws_features    True: f_i = theta_i'z_i with features z_i of norm 1, drawn from the seed by
-                      the frequencies of the kernel. False: kernels are exact
-    lookahead         precomputation; None if a row is only read in its round
+    draws_features    True: f_i = theta_i'z_i with random features z_i of norm 1 that depend on the
+                      kernel and the seed. False: no such features
+    lookahead         computations for blocks of rows; None if a row is only read in its round
     written           fields of the model that ``evaluate_row`` changes
-    uses_D            whether the model depends on D
+    uses_D            whether the model depends on D, the number of random features
     with_room         (model, n) -> model with arrays for n rows, if memory grows with the stream;
                       None if memory is ``bounded``
     support_size      model -> number of terms (N,) in the function of each kernel
     kept_rows         model -> number of rows of the stream that the model stores
-    beside            families without frequencies that are accepted although features are drawn
+    beside            families without random features that are accepted although features are drawn
     accepts_blanks    whether an input may be NaN, a missing value
     check_kernels     function that raises ValueError for kernels that the representation does not
                       support
-    context           model -> arrays with the numbers of earlier rows that a prediction uses: first
-                      the last targets, the newest first; () if a prediction depends only on its row
+    context           model -> arrays of earlier rows that a prediction uses. The first array has
+                      the last targets, newest first. () if a prediction depends only on its row
     importance        model -> share (C,) of each column in the learned function, NaN while unknown.
                       The d inputs come first, then past targets. None: no such measure
     with_zero_weights  model -> model before the first round that shares the feature arrays; None if
@@ -105,7 +105,7 @@ class Representation(NamedTuple):
         return self.with_room is None
 
     def require(self, kernels: Sequence[Kernel]) -> None:
-        """Raise ValueError for a kernel without the frequencies that features need."""
+        """Raise ValueError if a kernel needs random features, and its family has none."""
         for kernel in kernels:
             if self.draws_features and kernel.family not in self.beside:
                 kernel.require_frequencies()
@@ -113,7 +113,7 @@ class Representation(NamedTuple):
 
 @functools.singledispatch
 def evaluate_row(scratch, model, X, row, selection):
-    """Write f_i(X[row]) to selection.f for each kernel i to evaluate. Other entries stay NaN.
+    """Write f_i(X[row]) to selection.f for each kernel i to evaluate. Other entries do not change.
 
     Parameters
     ----------

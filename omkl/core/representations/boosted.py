@@ -1,20 +1,22 @@
-"""Boosted trees on the last rows, regrown at intervals that become longer.
+"""Boosted trees on the last rows, grown again at intervals that become longer.
 
-If targets are steps in single or several inputs, a sum of waves converges slowly: a tree cuts at
-the step. Trees are grown one after the other, each on the residuals of those before (J. H.
-Friedman, "Greedy function approximation: a gradient boosting machine", Annals of Statistics 29
-(2001)), by histograms of inputs with bins of equally many rows. The leaf with the best cut is cut
-next (G. Ke et al., "LightGBM", NIPS 2017): trees are deep where targets need it.
+If targets are step functions of one or several inputs, a sum of waves (random features) converges
+slowly, whereas a tree cuts at the step. Trees are grown one after the other, each on the residuals
+of the trees before (J. H. Friedman, "Greedy function approximation: a gradient boosting machine",
+Annals of Statistics 29 (2001)). Cuts are found from histograms of the inputs, whose bins have
+equally many rows. The leaf whose best cut gains most is cut next (G. Ke et al., "LightGBM", NIPS
+2017), so trees are deep where targets need it.
 
-Targets are numbers with squared error, or classes with log loss. For classes the trees add up to
-logits, and a step is Newton's (J. Friedman, T. Hastie, R. Tibshirani, "Additive logistic
-regression", Annals of Statistics 28 (2000)).
+Targets are numbers with squared error, or classes with log loss. For classes the sums of the trees
+are logits, and the values of leaves are Newton steps (J. Friedman, T. Hastie, R. Tibshirani,
+"Additive logistic regression", Annals of Statistics 28 (2000)).
 
-A window holds the last W rows. E ensembles read its first columns, each a number of its own. The
-steps of a refit make the bins of a column, of the order of W, or grow a tree, of the order of W C.
-A round takes one step or a few, so that no row waits for a whole refit. New trees replace the old
-ones after the last step, in a round that depends on the number of rows alone. Refits are at least
-about a quarter of a window apart, so that the mean time per row stays bounded.
+An ensemble is one sequence of trees. E ensembles share a window of the last W rows with C columns;
+each ensemble reads a number of first columns. A refit grows all trees again, in steps: a step makes
+the bins of one column, in time of order W, or grows one tree, of order W C. Each round takes one or
+a few steps, so that no row waits for a whole refit. New trees replace the old ones after the last
+step. The round in which this happens depends only on the number of rows. Refits are at least about
+a quarter of a window apart, so that the mean time per row stays bounded.
 """
 
 from __future__ import annotations
@@ -28,44 +30,50 @@ from omkl.core.compiler import inlined
 from omkl.core.hyperparameters import ROUNDS, Range
 from omkl.core.weights import n_less
 
-N_TREES = 100
-N_LEAVES = 64  # largest number per tree; LEAVES if targets are numbers
-N_CUTS = N_LEAVES - 1  # numbered in the order of growth
-N_BINS = 256
-LEAST_BINS = 64  # while rows are few, or columns many
-ROWS_OF_BIN = 32  # rows per bin beyond LEAST_BINS
+N_TREES = 100  # trees per ensemble
+N_LEAVES = 64  # largest number of leaves of a tree, for classes
+N_CUTS = N_LEAVES - 1  # cuts of a tree, numbered in the order of growth
+N_BINS = 256  # largest number of bins of a column
+LEAST_BINS = 64  # this limit of the number of bins while rows are few or columns are many
+ROWS_OF_BIN = 32  # one bin per so many rows, if that gives more than LEAST_BINS
 MOST_SUMS = 2**12  # bins of all columns, so that the sums of a leaf stay in the processor's cache
-SHRINK = 0.1  # least factor of a leaf; ENOUGH over the number of trees if that is larger
-LEAVES, LEAST, ENOUGH = 32, 20.0, 5.0  # for numbers; LEAST rows are on either side of a cut
-LEAST_OF_CLASSES, ENOUGH_OF_CLASSES = 1.0, 10.0  # for classes; LEAST is the sum of p (1 - p)
-RIDGE = 1.0  # rows of target 0 that are added to a leaf
+SHRINK = 0.1  # learning rate: factor of a leaf. ENOUGH / (number of trees) if that is larger
+# For numbers: leaves of a tree, least number of rows on either side of a cut, and ENOUGH.
+LEAVES, LEAST, ENOUGH = 32, 20.0, 5.0
+# For classes: least sum of p (1 - p) on either side of a cut, and ENOUGH.
+LEAST_OF_CLASSES, ENOUGH_OF_CLASSES = 1.0, 10.0
+RIDGE = 1.0  # penalty of the value of a leaf: like so many more rows of target 0
 SAMPLED = 2048  # rows of a column from which bins are made
 MOST_COLUMNS = 32  # columns per tree, drawn for each tree
-TAIL, FARTHEST = 0.02, 3.0  # targets are clipped to FARTHEST ranges beyond these quantiles
-UNSEEN = 0.5  # rows that each class counts as having before the first
-FIRST = 500  # rows before the first fit
-MOST_PATIENCE = 8  # largest factor of the wait for unused trees
-GROWTH = 1.4  # of the rows from one refit to the next, at most W / 4
-ASLEEP = 3  # refits without an ensemble while the mixture uses another one alone
-MOST_ROWS = 2**15
-LEAST_ROWS = 2**10
-MOST_NUMBERS = 2**21  # rows times columns of a window
-ROWS_OF_ROUND = 2**16  # rows times steps of a refit in a round; at least one step
-ROWS_OF_STEP = 500  # the part of a step that does not depend on the rows takes as long as so many
-BETTER = 1.0 + 1e-12  # rounding decides no tie: the first of two equal cuts is taken
-NEVER = 1e300  # an edge here sends every row to the left
-FACTOR, MODULUS = 48271, 2**31 - 1  # of S. K. Park and K. W. Miller's generator
-G, H = 0, 1  # gradients and their weights; weights are 1 for squared error
+# Targets are clipped to FARTHEST times the distance of the TAIL and 1 - TAIL quantiles beyond
+# these.
+TAIL, FARTHEST = 0.02, 3.0
+UNSEEN = 0.5  # count of each class before the first row
+FIRST = 500  # rows before the first refit
+MOST_PATIENCE = 8  # largest factor of the wait between refits while the mixture does not use trees
+GROWTH = 1.4  # growth of the number of rows from one refit to the next; the wait is at most W / 4
+ASLEEP = 3  # refits that leave out an ensemble while the mixture uses only the other one
+MOST_ROWS = 2**15  # largest window
+LEAST_ROWS = 2**10  # smallest window
+MOST_NUMBERS = 2**21  # limit of the rows times columns of a window
+ROWS_OF_ROUND = 2**16  # limit of the rows times steps of a refit in a round; at least one step
+ROWS_OF_STEP = 500  # number of rows whose part of a step takes as long as the rest of the step
+BETTER = 1.0 + 1e-12  # a cut must be better by this factor, so that rounding decides no tie
+NEVER = 1e300  # threshold that sends every row to the left
+FACTOR, MODULUS = 48271, 2**31 - 1  # generator of S. K. Park and K. W. Miller
+G, H = 0, 1  # indices of the gradient of a row and of its weight, 1 for squared error
 
 
 class Forest(NamedTuple):
-    """Trees of E ensembles.
+    """Trees of E ensembles in C columns. A tree has at most N_CUTS cuts; cut 0 is the root.
 
-    column     (E, n_trees, N_CUTS) int64, threshold (E, n_trees, N_CUTS): a row with more goes to
-               the right; a missing value goes to the left
-    child      (E, n_trees, N_CUTS, 2) int64, next cuts, or -1 - the number of a leaf
-    leaf       (E, n_trees, N_LEAVES) values of the leaves; base (E,) is added to their sum
-    gains      (E, C) gain of the cuts of a column, added over all trees of an ensemble
+    column     (E, n_trees, N_CUTS) int64, column that a cut compares
+    threshold  (E, n_trees, N_CUTS) rows above it go to the right. Missing values go to the left
+    child      (E, n_trees, N_CUTS, 2) int64, next cut to the left and to the right, or -1 - k for
+               leaf k
+    leaf       (E, n_trees, N_LEAVES) values of the leaves
+    base       (E,) number added to the sum of the trees
+    gains      (E, C) gain of all cuts in a column
     """
 
     column: Annotated[np.ndarray, Range(0, "gains.1", open_high=True)]
@@ -79,22 +87,22 @@ class Forest(NamedTuple):
 class Boosted(NamedTuple):
     """E ensembles of trees on a window of the last W rows of C columns.
 
-    The arrays have room for P rows, W and one more for every step of a refit, so that the window of
-    a refit stays until its last step. Row number t has the index t mod P.
+    The arrays have room for P rows: W, and one for every step of a refit, so that later rows do not
+    overwrite the window before the last step. Row number t has the index t mod P.
 
     rows       (C, P) columns of the rows
-    labels     (E, P) targets of each ensemble; or (1, P) classes 0, 1, .., one per ensemble, where
-               a single ensemble explains class 1 against class 0
+    labels     (E, P) targets of each ensemble. For classes (1, P), 0 .. E - 1 for the class of each
+               ensemble; a single ensemble has the log odds of class 1 against class 0
     n_columns  (E,) int64, number of first columns that an ensemble reads
-    n          (1,) int64, rows so far
-    wait       (1,) int64, rows until the next refit begins
-    patience   (1,) int64, factor of the usual number of rows between two refits, 1 while trees are
-               used
-    fits       (1,) int64, refits so far
+    n          (1,) int64, number of rows so far
+    wait       (1,) int64, number of rows until the next refit begins
+    patience   (1,) int64, factor of the usual number of rows between two refits, 1 while the
+               mixture uses the trees
+    fits       (1,) int64, number of complete refits
     begun      (1,) int64, number of rows when the present refit began; 0 between two refits
-    n_steps    (1,) int64, steps of the present refit so far
-    asleep     (E,) int64, number of refits that leave the trees of an ensemble as they are, because
-               the mixture uses another ensemble alone
+    n_steps    (1,) int64, number of steps of the present refit so far
+    asleep     (E,) int64, number of coming refits that leave out the ensemble, because the mixture
+               uses only another one
     forest     trees of the last complete refit
     """
 
@@ -112,31 +120,36 @@ class Boosted(NamedTuple):
 
 
 class BoostedScratch(NamedTuple):
-    """Scratch of a round, and of a refit.
+    """Scratch of a round, and of a refit. W, C, E as in ``Boosted``, B bins per column at most.
 
-    A refit is not saved: a learner without the scratch of the present one grows its trees again,
-    from the rows of its window.
+    A snapshot does not contain the scratch. A learner that is loaded during a refit repeats its
+    steps from the rows of the window.
 
-    begun   (1,) int64, number of rows when the refit of this scratch began
-    n_steps (1,) int64, its steps so far; draw (1,) int64, last draw
-    forest  trees that are being grown
-    x       (C,) row
-    edges   (C, B - 1); n_bins (C,) int64, one more than the edges of a column, B at most
-    bins    (W, C) uint8, bins_of (C, W) uint8 the same by column: number of lower edges
-    sample  (SAMPLED,) numbers of a column, sorted; near (SAMPLED + 1,) cuts around each of them
-    places  (B + 1,) int64, where bins begin among them
-    rest    (W, 2) G and H of the rows; for squared error the residual and 1
-    scores, p     (E, W) for classes: logits and probabilities
-    order, spare  (W,) int32, places of the rows that a tree is grown on, those of a leaf together
-    begins, size, slot  (N_LEAVES,) int64, first place, number of rows, and place of sums of a leaf
-    sums    (N_LEAVES, at most MOST_COLUMNS, B, 2) G and H by bin
-    whole, left  (N_LEAVES, 2) G and H of a leaf, and of the left side of its best cut
-    worth, gain  (N_LEAVES,) what the parts of the best cut explain, and how much more than the
-                 leaf; 0 without a cut
-    best    (N_LEAVES, 2) int64, column of the best cut (place in ``chosen``), and last bin on the
-            left
-    parent  (N_LEAVES, 2) int64, cut and side that lead to a leaf
-    chosen  (C,) int64, columns of a tree come first
+    begun, n_steps  (1,) int64, as in ``Boosted``, for the refit to which this scratch belongs
+    draw            (1,) int64, last random number
+    forest          trees that are being grown
+    x               (C,) present row
+    edges           (C, B - 1) edges between the bins of each column
+    n_bins          (C,) int64, number of bins of each column
+    bins, bins_of   (W, C) and (C, W) uint8, bin of each number, by row and by column
+    sample          (SAMPLED,) numbers of one column, sorted
+    near            (SAMPLED + 1,) change of the number of present cuts near each number of
+                    ``sample``
+    places          (B + 1,) int64, index in ``sample`` at which each bin begins
+    rest            (W, 2) gradient G and weight H of the rows; for squared error the residual and 1
+    scores, p       (E, W) for classes: logits and probabilities
+    order           (W,) int32, rows on which a tree is grown; the rows of a leaf lie side by side
+    spare           (W,) int32, rows that move to the right
+    begins, size    (N_LEAVES,) int64, first index in ``order`` and number of rows of a leaf
+    slot            (N_LEAVES,) int64, index in ``sums`` of a leaf
+    sums            (N_LEAVES, at most MOST_COLUMNS, B, 2) sums of G and H by bin
+    whole, left     (N_LEAVES, 2) sums of G and H in a leaf, and left of its best cut
+    worth           (N_LEAVES,) reduction of the loss by the two sides of the best cut
+    gain            (N_LEAVES,) ``worth`` minus the reduction by the leaf itself; 0 without a cut
+    best            (N_LEAVES, 2) int64, column (index in ``chosen``) and last left bin of the best
+                    cut
+    parent          (N_LEAVES, 2) int64, cut and side that lead to a leaf
+    chosen          (C,) int64, permutation of the columns; those drawn for a tree come first
     """
 
     begun: np.ndarray
@@ -170,13 +183,13 @@ class BoostedScratch(NamedTuple):
 
 
 def window_rows(C: int) -> int:
-    """Return the number of rows of C columns in a window, a power of two."""
+    """Return the number of rows in a window of C columns, a power of two."""
     fitting = 2 ** int(math.log2(MOST_NUMBERS / C))
     return max(LEAST_ROWS, min(MOST_ROWS, fitting))
 
 
 def most_bins(C: int) -> int:
-    """Return the largest number of bins for one of C columns."""
+    """Return the largest number of bins of a column if there are C columns."""
     return min(N_BINS, max(LEAST_BINS, MOST_SUMS // C))
 
 
@@ -185,12 +198,13 @@ def fresh_boosted(
 ) -> Boosted:
     """Make ensembles that have learned no row.
 
-    All share one window of past rows, with as many columns as the widest ensemble.
+    They share one window of past rows, with as many columns as the ensemble with most columns
+    reads.
 
     Parameters
     ----------
     n_columns
-        Number of columns of each ensemble.
+        Number of columns that each ensemble reads.
     n_trees
         Trees per ensemble; 0: trees are never grown.
     n_rows
@@ -201,7 +215,7 @@ def fresh_boosted(
     E, C = len(n_columns), max(n_columns)
     n_places = (n_rows or window_rows(C)) + C + E * n_trees
     return Boosted(
-        rows=np.full((C, n_places), np.nan),  # as missing inputs are: a saved state may hold NaN
+        rows=np.full((C, n_places), np.nan),  # NaN, so that snapshots may contain missing inputs
         labels=np.zeros((1 if of_classes else E, n_places)),
         n_columns=np.array(n_columns),
         n=np.zeros(1, dtype=np.int64),
@@ -228,7 +242,10 @@ def _no_trees(E: int, n_trees: int, C: int) -> Forest:
 
 
 def gain_shares(model: Boosted, n_ensembles: int) -> np.ndarray:
-    """Return the share (C,) of each column in the gain of the first ensembles; NaN before a fit."""
+    """Return the share (C,) of each column in the gain of the first ensembles.
+
+    The shares are NaN before the first refit.
+    """
     gains = model.forest.gains[:n_ensembles].sum(axis=0)
     return np.divide(gains, gains.sum(), out=np.full(len(gains), np.nan), where=gains.sum() > 0.0)
 
@@ -305,7 +322,7 @@ def evaluate_boosted(model, scratch, e):
 
 @inlined
 def _sink(sample, k, n):
-    """Restore a heap of n numbers, the largest on top, after number k became too small."""
+    """Restore a heap of n numbers, largest on top, in which number k may be too small."""
     x = sample[k]
     while 2 * k + 1 < n:
         child = 2 * k + 1
@@ -320,7 +337,10 @@ def _sink(sample, k, n):
 
 @inlined
 def _sort(sample, n):
-    """Sort the first n numbers in place, by heapsort: compiled code must not allocate."""
+    """Sort the first n numbers in place.
+
+    This is heapsort, because compiled code cannot allocate memory as other sorts do.
+    """
     for k in range(n // 2 - 1, -1, -1):
         _sink(sample, k, n)
     for end in range(n - 1, 0, -1):
@@ -332,10 +352,11 @@ def _sort(sample, n):
 
 @inlined
 def _edge(sample, first, behind, m):
-    """Return the index k where a bin begins: its edge is between sample[k - 1] and sample[k].
+    """Return the index k at which a bin begins: its edge is between sample[k - 1] and sample[k].
 
-    ``sample`` has m sorted numbers, and the bin has the indices first .. behind - 1. Usually k is
-    ``first``. If one gap is wider than all other gaps of the bin together, k is the end of it.
+    ``sample`` has m sorted numbers, and the bin was planned for the indices first .. behind - 1.
+    Usually k is ``first``. But if one gap in the bin is wider than all its other gaps together, the
+    bin begins behind this gap.
     """
     first = min(m - 1, max(1, first))
     last = min(m, max(behind, first + 1)) - 1
@@ -360,16 +381,16 @@ def _n_window(model):
 
 @inlined
 def _place(model, n, j):
-    """Return the index in ``rows`` of row j of the n rows of the present refit."""
+    """Return the index in ``rows`` of row j = 0 .. n - 1 of the window of the present refit."""
     return (model.begun[0] - n + j) % model.rows.shape[1]
 
 
 @inlined
 def _write_places(model, scratch, c, m, most):
-    """Write the indices, among m sorted numbers, at which ``most`` bins begin.
+    """Write the indices, among m sorted numbers of column c, at which ``most`` bins begin.
 
-    Half of the bins have equally many numbers each. The other half lie around the cuts of the
-    present trees, so that the next trees can locate a step more precisely.
+    Bins have equal weight: half of the weight is spread evenly over the numbers, and half over the
+    numbers near cuts of the present trees, so that the next trees can locate a step more precisely.
     """
     forest, near, places = model.forest, scratch.near, scratch.places
     radius = m // most
@@ -402,13 +423,13 @@ def _write_places(model, scratch, c, m, most):
 
 @inlined
 def _make_bins(model, scratch, c, n):
-    """Cut column c into bins of about equally many numbers, and write the bins of the n rows.
+    """Divide column c into bins, and write the bin of each of the n rows.
 
-    An edge lies in a wide gap of its bin if there is one: a column with few distinct values,
-    standardised as rows come, has many numbers close to these values.
+    The edge of a bin is moved into a wide gap if there is one. A column with few distinct values,
+    standardised by estimates that change from row to row, has many numbers close to each value.
     """
     most = min(scratch.edges.shape[1] + 1, max(LEAST_BINS, n // ROWS_OF_BIN))
-    n_sampled = min(n, SAMPLED)  # spread over the window: old rows alone would hide a change
+    n_sampled = min(n, SAMPLED)  # from the whole window, because the stream may have changed
     m = 0
     for k in range(n_sampled):
         x = model.rows[c, _place(model, n, k * n // n_sampled)]
@@ -436,7 +457,7 @@ def _make_bins(model, scratch, c, n):
 
 @inlined
 def _add_up(scratch, leaf, n_chosen):
-    """Write the sums by bin over the rows of a leaf."""
+    """Write the sums of G and H by bin over the rows of a leaf."""
     sums = scratch.sums[scratch.slot[leaf]]
     for k in range(n_chosen):
         for b in range(scratch.n_bins[scratch.chosen[k]]):
@@ -453,7 +474,7 @@ def _add_up(scratch, leaf, n_chosen):
 
 @inlined
 def _begin_cut(scratch, leaf):
-    """Reset the best cut of a leaf."""
+    """Reset the best cut of a leaf: no gain, and the reduction of the loss by the leaf itself."""
     total = scratch.whole[leaf, G]
     scratch.worth[leaf] = BETTER * (total * total / (scratch.whole[leaf, H] + RIDGE))
     scratch.gain[leaf] = 0.0
@@ -461,7 +482,7 @@ def _begin_cut(scratch, leaf):
 
 @inlined
 def _find_cut(scratch, leaf, k, least):
-    """Find the best cut of a leaf in the chosen column k. Store it if it is the best so far."""
+    """Find the best cut of a leaf in the k-th chosen column. Store it if it is the best so far."""
     sums, left = scratch.sums[scratch.slot[leaf], k], scratch.left[leaf]
     total, weight = scratch.whole[leaf, G], scratch.whole[leaf, H]
     best = scratch.worth[leaf]
@@ -476,7 +497,7 @@ def _find_cut(scratch, leaf, k, least):
         if weight - h < least:
             break
         rest, left_of, right_of = total - g, h + RIDGE, weight - h + RIDGE
-        # Compared without the division by left_of right_of, which is slow.
+        # Both sides are multiplied by left_of right_of, because a division is slow.
         worth = g * g * right_of + rest * rest * left_of
         if worth > best * (left_of * right_of):
             best = BETTER * worth / (left_of * right_of)
@@ -490,7 +511,10 @@ def _find_cut(scratch, leaf, k, least):
 
 @inlined
 def _part(scratch, leaf, other, c, last):
-    """Divide the rows of a leaf. Left rows stay in this leaf, the others move to another leaf."""
+    """Divide the rows of a leaf at a cut: column c, last left bin ``last``.
+
+    Left rows stay in ``leaf``, and right rows move to ``other``.
+    """
     first, n = scratch.begins[leaf], scratch.size[leaf]
     n_left, n_right = 0, 0
     for m in range(first, first + n):
@@ -510,9 +534,10 @@ def _part(scratch, leaf, other, c, last):
 
 @inlined
 def _find_both_cuts(scratch, leaf, other, n_chosen, least):
-    """Find the best cuts of both parts of a leaf.
+    """Find the best cuts of both parts of a divided leaf.
 
-    The rows of the smaller part are added up. The sums of the larger part are the difference.
+    Only the sums of the smaller part are computed from its rows. Those of the larger part are the
+    sums of the whole leaf minus these.
     """
     small, large = (leaf, other) if scratch.size[leaf] <= scratch.size[other] else (other, leaf)
     whole = scratch.slot[leaf]
@@ -531,7 +556,7 @@ def _find_both_cuts(scratch, leaf, other, n_chosen, least):
 
 @inlined
 def _best_leaf(scratch, n_leaves):
-    """Return the first leaf whose cut gains most; -1 if no cut gains anything."""
+    """Return the first leaf whose best cut has the largest gain; -1 if no cut has a gain."""
     best, most = -1, 0.0
     for leaf in range(n_leaves):
         if scratch.gain[leaf] > most:
@@ -541,9 +566,9 @@ def _best_leaf(scratch, n_leaves):
 
 @inlined
 def _grow(scratch, of_classes, e, m, n_rows, n_chosen):
-    """Grow tree m on the first n_rows of order, write its leaves, and return their number.
+    """Grow tree m of ensemble e on the first n_rows of ``order``, and return its number of leaves.
 
-    A leaf that is cut keeps its number on the left.
+    When a leaf is cut, its left part keeps its number and the right part gets the next number.
     """
     least = LEAST_OF_CLASSES if of_classes else LEAST
     enough = ENOUGH_OF_CLASSES if of_classes else ENOUGH
@@ -564,7 +589,7 @@ def _grow(scratch, of_classes, e, m, n_rows, n_chosen):
     for k in range(n_chosen):
         _find_cut(scratch, 0, k, least)
     forest.column[e, m, 0] = 0
-    forest.threshold[e, m, 0] = NEVER  # where no cut is made all rows go to leaf 0
+    forest.threshold[e, m, 0] = NEVER  # without a cut, all rows go to leaf 0
     forest.child[e, m, 0, 0] = -1
     forest.child[e, m, 0, 1] = -1
     n_leaves = 1
@@ -591,7 +616,7 @@ def _grow(scratch, of_classes, e, m, n_rows, n_chosen):
         n_leaves += 1
         if n_leaves < most:
             _find_both_cuts(scratch, leaf, other, n_chosen, least)
-    for k in range(max(1, n_leaves - 1), N_CUTS):  # cuts of an earlier, larger tree
+    for k in range(max(1, n_leaves - 1), N_CUTS):  # clear cuts of an earlier, larger tree
         forest.column[e, m, k] = 0
         forest.threshold[e, m, k] = NEVER
         forest.child[e, m, k, 0] = -1
@@ -604,14 +629,17 @@ def _grow(scratch, of_classes, e, m, n_rows, n_chosen):
 
 @inlined
 def _next_draw(scratch):
-    """Return the next of the generator's numbers."""
+    """Return the next random number, in 1 .. MODULUS - 1."""
     scratch.draw[0] = scratch.draw[0] * FACTOR % MODULUS
     return scratch.draw[0]
 
 
 @inlined
 def _choose(scratch, C):
-    """Draw some of C columns to the front of ``chosen``; return their number."""
+    """Draw at most MOST_COLUMNS of the first C columns to the front of ``chosen``.
+
+    Return the number of drawn columns.
+    """
     n_chosen = min(C, MOST_COLUMNS)
     if n_chosen < C:
         for k in range(n_chosen):
@@ -644,7 +672,7 @@ def _ends(scratch, n):
 
 @inlined
 def _begin(model, scratch, e, n):
-    """Write the clipped targets minus their mean into ``rest``."""
+    """Begin a sequence of trees: write the mean of the clipped targets, and the residuals."""
     for j in range(n):
         scratch.rest[j, G] = model.labels[e, _place(model, n, j)]
         scratch.rest[j, H] = 1.0
@@ -660,7 +688,7 @@ def _begin(model, scratch, e, n):
 
 @inlined
 def _begin_classes(model, scratch, n):
-    """Write the log shares of the classes into scores; for one ensemble their log odds."""
+    """Write the log share of each class into base and scores; of one ensemble, the log odds."""
     E = scratch.forest.base.shape[0]
     for k in range(E):
         code = 1.0 if E == 1 else float(k)
@@ -675,7 +703,7 @@ def _begin_classes(model, scratch, n):
 
 @inlined
 def _write_chances(scratch, n):
-    """Write the probabilities of the classes into p."""
+    """Write the probabilities of the classes, from their scores, into p."""
     E = scratch.forest.base.shape[0]
     for j in range(n):
         top, whole = 0.0, 0.0
@@ -694,7 +722,8 @@ def _write_chances(scratch, n):
 def _end_fit(model, scratch, is_used):
     """Replace the trees by the grown ones, and set the number of rows until the next refit.
 
-    The number is larger as long as the trees are not used.
+    This number doubles with every refit, up to MOST_PATIENCE times, while the mixture does not use
+    the trees.
     """
     forest, grown = model.forest, scratch.forest
     for e in range(forest.base.shape[0]):  # copies of whole arrays would allocate
@@ -743,7 +772,7 @@ def _n_due(model, scratch):
     """Store the row scratch.x, whose targets are already stored. Begin a refit if one is due.
 
     Return the number of steps that the refit should have done at the end of this round, or 0
-    without a refit. The scratch then belongs to this refit. It may have done fewer steps.
+    without a refit. If the scratch belongs to another refit or lacks steps, its refit begins again.
     """
     if model.forest.leaf.shape[1] == 0:
         return 0
@@ -808,7 +837,7 @@ def learn_boosted(model, scratch, used):
 
 @inlined
 def _learn_tree(model, scratch, e, m, n):
-    """Grow tree m of ensemble e on the n rows, and subtract its prediction from their residuals."""
+    """Grow tree m of ensemble e on the n rows, and subtract its prediction from the residuals."""
     C = model.n_columns[e]
     if m == 0:
         _begin(model, scratch, e, n)
@@ -825,12 +854,14 @@ def _learn_tree(model, scratch, e, m, n):
 
 @inlined
 def learn_boosted_classes(model, scratch, is_used):
-    """Do the same as ``learn_boosted`` for classes.
+    """Do the same as ``learn_boosted`` for targets that are classes.
 
     Parameters
     ----------
-    model, scratch, is_used
+    model, scratch
         As in ``learn_boosted``.
+    is_used
+        Whether the mixture uses the present trees.
     """
     n_due, n = _n_due(model, scratch), _n_rows(model)
     while scratch.n_steps[0] < n_due:
@@ -847,7 +878,7 @@ def learn_boosted_classes(model, scratch, is_used):
 
 @inlined
 def _learn_tree_of_class(model, scratch, k, m, n):
-    """Grow tree m of class k on the n rows."""
+    """Grow tree m of class k on the n rows, and add its prediction to the logits of the class."""
     if k == 0 and m == 0:
         _begin_classes(model, scratch, n)
         for c in range(model.rows.shape[0]):

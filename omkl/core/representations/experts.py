@@ -1,17 +1,17 @@
 """Experts for raw streams, which standardise inputs and past targets row by row.
 
 One expert predicts the mean of the targets so far, and one predicts the last target. Every other
-expert is a recursive learner (``second_order``) of the difference between the target and this mean,
-or between the target and the last target. A learner reads some columns of the row: inputs, past
-targets, their changes since the previous row, and products of two inputs. The first of these
-columns are linear features. The learner may also have random features, sines and cosines, of them.
+expert is a recursive learner (``second_order``) that predicts the target minus this mean, or minus
+the last target. A learner reads some columns of the row: inputs, past targets, their changes since
+the previous row, and products of two inputs. The first of these columns are linear features. The
+learner may also have random features (sines and cosines) of its columns.
 
 Inputs are standardised by the location and scale (``robust_moments``) of the rows up to the present
 one, past targets by those of the earlier rows. A missing input (NaN) counts as its mean. Learners
-read inputs that are ``softened`` beyond 4 deviations. The learner marked ``uncut`` reads inputs in
-frozen units (``robust_moments.frozen``). It reads them without softening if its errors are then
-smaller. Targets are not scaled, because a ridge regression is linear in them. A linear learner of
-many columns divides its columns into parts with a matrix each, see ``noise_of_part``.
+read inputs that are ``softened`` beyond 4 deviations. One learner may be marked ``uncut``. It reads
+its inputs in frozen units (``robust_moments.frozen``), and without softening if its errors are
+smaller that way. Targets are not scaled, because a ridge regression is linear in them. A linear
+learner of many columns divides its columns into parts with a matrix each, see ``noise_of_part``.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Constant(NamedTuple):
 
 
 class NoScratch(NamedTuple):
-    """Empty scratch."""
+    """Scratch of a representation that needs none."""
 
 
 def _evaluate_constant(scratch, model, X, row, selection):
@@ -93,21 +93,26 @@ CONSTANT = Representation(
 
 # --- Weights from regrets, without a rate: ML-Poly ------------------------------------------------
 #
-# w_i is proportional to max(R_i, 0) / V_i. R_i adds up r_i = 2 (p - y) (p - f_i), the first-order
-# gain of expert i over the mixture p, and V_i adds up r_i^2 (P. Gaillard, G. Stoltz, T. van Erven,
-# COLT 2014). Old rounds fade, so that the best mixture may change. The regret bound of ML-Poly, of
+# The weight w_i of expert i is proportional to max(R_i, 0) / V_i. R_i is the sum of the gains r_i =
+# 2 (p - y) (p - f_i): the first-order decrease of the squared error of the mixture p if its weight
+# moves to expert i. V_i is the sum of r_i^2 (P. Gaillard, G. Stoltz, T. van Erven, COLT 2014). Old
+# rounds fade in both sums, so that the best mixture may change. The regret bound of ML-Poly, of
 # order sqrt(N T ln T), holds without fading.
 
 
 REGRET_FADING = 0.999  # a memory of about 1,000 rounds; from 0.99 to 1 errors differ by 3 %
-REGRET_FLOOR = (
-    1e-6  # share of the largest V, added to all V, so that an R of rounding errors gets no weight
-)
+# This share of the largest V is added to all V. Otherwise an R of rounding errors could get weight.
+REGRET_FLOOR = 1e-6
 ROUNDING = 1e-12  # smaller relative differences of predictions count as 0
 
 
 class Regrets(NamedTuple):
-    """Fading sums R of gains and V of squared gains, and weights with sum 1, of N experts, (N,)."""
+    """Weights of N experts by their regrets.
+
+    total    (N,) fading sum R of the gains of each expert
+    squares  (N,) fading sum V of the squared gains
+    w        (N,) weights of sum 1
+    """
 
     total: np.ndarray
     squares: np.ndarray
@@ -120,7 +125,7 @@ def no_regrets(N: int) -> Regrets:
 
 @inlined
 def mixture_of(w, f):
-    """Return the mixture of predictions f (N,) by weights w (N,)."""
+    """Return the sum of the predictions f (N,) times the weights w (N,)."""
     p = 0.0
     for i in range(f.shape[0]):
         p += w[i] * f[i]
@@ -129,7 +134,7 @@ def mixture_of(w, f):
 
 @inlined
 def learn_regrets(regrets, f, p, y):
-    """Update the weights by the target y.
+    """Update the sums and weights of the experts by the target y.
 
     Parameters
     ----------
@@ -138,7 +143,7 @@ def learn_regrets(regrets, f, p, y):
     f
         Predictions (N,).
     p
-        Their mixture.
+        Prediction of their mixture.
     y
         Target.
     """
@@ -160,16 +165,16 @@ def learn_regrets(regrets, f, p, y):
         regrets.w[i] = regrets.w[i] / total if total > 0.0 else 1.0 / N
 
 
-# --- The nearest of the last rows: their targets, and the errors of another learner there ---------
+# --- Nearest neighbours: their targets, and the errors of another learner at their rows -----------
 #
-# Distances are Euclidean, between rows as they were standardised on arrival. A neighbour has
-# the weight 1 / (q / d + CLOSE)^2, where q is its squared distance in d inputs: repeated rows count
-# most.
+# Distances are Euclidean. Each row is standardised by the moments at its arrival. A neighbour at
+# squared distance q in d inputs has the weight 1 / (q / d + CLOSE)^2, which is largest for rows
+# that repeat.
 
 
-KEPT = 1000  # rows, a multiple of LANES; 500 do nearly as well
-NEAREST = 10  # 5 to 20 give errors within 1 %
-CLOSE = 1e-3
+KEPT = 1000  # stored rows, a multiple of LANES; 500 do nearly as well
+NEAREST = 10  # neighbours; 5 to 20 give errors within 1 %
+CLOSE = 1e-3  # keeps the weight of a repeated row finite
 
 
 class Neighbours(NamedTuple):
@@ -177,7 +182,7 @@ class Neighbours(NamedTuple):
 
     rows    (n_kept / 8, d, 8) rows in groups of eight, so that distances read memory in order
     labels  (n_kept,) targets
-    errors  (n_kept,) errors of the linear learner in the same rows
+    errors  (n_kept,) errors of the linear expert in these rows
     n       (1,) int64, number of rows so far
     """
 
@@ -190,9 +195,9 @@ class Neighbours(NamedTuple):
 class NeighboursScratch(NamedTuple):
     """Scratch of a round.
 
-    distance  (n_kept,) squared distances
+    distance  (n_kept,) squared distances of the stored rows
     nearest   (NEAREST,) indices of the nearest rows, the nearest first
-    mean      (2,) weighted means of their targets, and of their errors; 0 before the first row
+    mean      (2,) weighted means of their targets and of their errors; 0 before the first row
     """
 
     distance: np.ndarray
@@ -213,7 +218,7 @@ def neighbours_scratch(model: Neighbours) -> NeighboursScratch:
 
 @inlined
 def _measure(scratch, model, x, n):
-    """Write the squared distances between the first n stored rows and the first d numbers of x."""
+    """Write the squared distances between the first n stored rows and x (d,) or longer."""
     d = model.rows.shape[1]
     for j in range(0, n, LANES):
         total = pack(0.0)
@@ -227,8 +232,8 @@ def _measure(scratch, model, x, n):
 def _find(scratch, n):
     """Write the indices of the nearest of n rows into ``nearest``, and return their number.
 
-    The list is sorted by distance. An inserted row moves the more distant rows back by one. Of two
-    rows with equal distances the first stays in front.
+    The list is sorted by distance. A new entry moves the more distant entries back by one. Of two
+    rows with equal distances the one with the smaller index comes first.
     """
     distance, nearest = scratch.distance, scratch.nearest
     n_nearest = 0
@@ -251,7 +256,7 @@ def _find(scratch, n):
 
 @inlined
 def evaluate_neighbours(scratch, model, x):
-    """Write the weighted means of the neighbours of a row into scratch.mean.
+    """Write the weighted mean target and error of the nearest rows of x into scratch.mean.
 
     Parameters
     ----------
@@ -288,7 +293,7 @@ def learn_neighbours(model, x, label, error):
     label
         Target.
     error
-        Error of the other learner.
+        Error of the linear expert in this row.
     """
     j = model.n[0] % model.labels.shape[0]
     for k in range(model.rows.shape[1]):
@@ -301,38 +306,40 @@ def learn_neighbours(model, x, label, error):
 # --- Experts --------------------------------------------------------------------------------------
 
 
-# A single target farther than FARTHEST_LABEL deviations, and FARTHEST_SEEN times the farthest
-# target so far, is an outlier: it is learned as FARTHEST_LABEL deviations out.
+# A single target is an outlier if its distance from the mean is above FARTHEST_LABEL deviations and
+# above FARTHEST_SEEN times the largest distance so far. It is learned as a target at FARTHEST_LABEL
+# deviations.
 FARTHEST_LABEL = 20.0
 FARTHEST_SEEN = 10.0
-FARTHEST_INPUT = 20.0  # deviations; with an input farther out, a row's error is clipped
+FARTHEST_INPUT = 20.0  # deviations; if an input is farther, the error of the row is clipped
 FARTHEST_LAST = 100.0  # limit, in deviations, of the last target as a prediction
-FARTHEST_ERROR = 3.0  # expected deviations; limit of the error of an outlier
+FARTHEST_ERROR = 3.0  # limit of a clipped error, in standard deviations expected for the row
 MARGIN = 0.5  # largest distance of a prediction from the range of the targets, in ranges
-WIDE_MARGIN = 3.0  # for uncut inputs: if inputs have heavy tails, so do targets
-FADING_READINGS = 0.98  # memory of some 50 rows far out for the errors of both readings
+WIDE_MARGIN = 3.0  # the same for uncut inputs: if inputs have heavy tails, targets may have too
+FADING_READINGS = 0.98  # a memory of some 50 rows for the errors with softened and uncut inputs
 MEAN, LAST, N_PLAIN = 0, 1, 2  # the experts that use targets alone come first
 
 
 class Experts(NamedTuple):
     """N recursive learners, N + 2 experts, and moments of inputs and targets.
 
-    The columns of a row are d inputs, L past targets (the newest first), the changes of the inputs
-    and of the C - d newest targets since the row before, and K products of inputs.
+    The columns of a row are d inputs, L past targets (newest first), the changes since the previous
+    row of the d inputs and of the C - d newest targets, and K products of inputs.
 
-    first      recursive learners in the columns that each uses; further parts follow the first N
-    parts      (N + 1,) int64, learner i has the further parts parts[i] .. parts[i + 1] - 1 of
-               ``first``; each part uses the columns after those of the part before it
-    decay      (N,) weight of the past, in (0, 1]
+    first      recursive learners, and further parts of learners behind the first N
+    parts      (N + 1,) int64; the further parts of learner i are parts[i] .. parts[i + 1] - 1 of
+               ``first``. Each part uses the columns after those of the part before
+    decay      (N,) weight of earlier rows, in (0, 1]
     from_last  (N,) whether a learner predicts the target minus the last target, or minus the mean
-    columns    (N, W) columns that a learner uses, ``n_columns`` (N,) of them
+    columns    (N, W) columns that a learner uses: the first n_columns[i] of row i
+    n_columns  (N,) number of these columns
     products   (K, 2) inputs whose product is a column
     uncut      (N,) whether the learner may use its inputs without softening; at most one may
     inputs     (d, 20) moments of the inputs, as in ``robust_moments``
     label      (1, 20) moments of the target
     bounds     (2,) smallest and largest target
-    lags       (L,) last targets, the newest first
-    before     (C,) row before: its inputs and newest targets, standardised and softened
+    lags       (L,) last targets, newest first
+    before     (C,) previous row: its inputs and newest targets, standardised and softened
     readings   (2,) fading sums of squared errors of the ``uncut`` learner in rows with an outlying
                input: with softened inputs, and without softening
     """
@@ -365,11 +372,12 @@ class ExpertsScratch(NamedTuple):
     variance    (N,) z'P z, summed over all parts of a learner
     x           (d,) row as it arrived
     moments     (d, 20) moments of the inputs, including this row
-    whole       (d + L + C + K,) columns of the row
+    whole       (d + L + C + K,) all columns of the row
     frozen      (d,) inputs in frozen units (``robust_moments.frozen``)
     row         (1, W) columns that one learner uses
-    readings    (2,) predictions with softened inputs, and without softening; ``n_readings`` (1,) of
-                them are valid
+    readings    (2,) predictions of the ``uncut`` learner with softened inputs, and without
+                softening
+    n_readings  (1,) number of valid entries of ``readings``
     is_uncut    (1,) whether the prediction without softening is used
     """
 
@@ -396,14 +404,14 @@ def fresh_experts(
     sizes: tuple[int, int, int],
     uncut: np.ndarray,
 ) -> Experts:
-    """Make experts before the first row, around recursive learners that read ``columns`` each.
+    """Make experts before the first row from recursive learners.
 
     Parameters
     ----------
     first, parts, decay, from_last, products, uncut
         As in ``Experts``.
     columns
-        Columns that each learner reads.
+        Columns that each learner uses.
     sizes
         Number of inputs, of past targets, and of past targets whose changes are columns.
     """
@@ -421,7 +429,7 @@ def fresh_experts(
 
 
 def context_of(model: Any) -> tuple[np.ndarray, ...]:
-    """Return the arrays of earlier rows that a prediction reads: past targets, and the last row."""
+    """Return the arrays of earlier rows that a prediction uses: past targets, and the last row."""
     return model.experts.lags, model.experts.before
 
 
@@ -445,7 +453,7 @@ def experts_scratch(model: Experts, threads: int) -> ExpertsScratch:
 
 @inlined
 def _standardise(model, scratch, X, row):
-    """Write X[row] and the last targets, standardised, into ``whole``.
+    """Standardise the inputs X[row] and the last targets, and write them into ``whole``.
 
     The moments of the inputs include X[row].
     """
@@ -463,7 +471,10 @@ def _standardise(model, scratch, X, row):
 
 @inlined
 def _derive(model, scratch):
-    """Write changes and products after the standardised columns. Changes are 0 in round 1."""
+    """Write changes and products into ``whole``, after the standardised columns.
+
+    Changes are 0 in round 1.
+    """
     start = model.inputs.shape[0] + model.lags.shape[0]
     n_changes = model.before.shape[0]
     for k in range(n_changes):
@@ -496,7 +507,10 @@ def n_parts(model, i):
 
 @inlined
 def _output(model, scratch, i):
-    """Return theta'z of learner i at the columns in scratch.row, and write z'P z of its parts."""
+    """Return theta'z of learner i for the columns in scratch.row, and write its z'P z.
+
+    Both are sums over the parts of the learner.
+    """
     first = scratch.first
     write_features(model.first, scratch.row, 0, model.n_columns[i], i, first)
     output = rls_output(model.first, i, first)
@@ -516,22 +530,23 @@ def _output(model, scratch, i):
 
 @inlined
 def _forecast(model, scratch, i):
-    """Return the Vovk-Azoury-Warmuth forecast, or theta'z if the variance is too large.
+    """Return the forecast of learner i: theta'z / (1 + z'P z), after Vovk, Azoury and Warmuth.
 
-    The sum of the variances of several parts can be too large.
+    If the learner has several parts, return theta'z, because the sum of their z'P z can be too
+    large.
     """
     return scratch.f[i] / (1.0 + scratch.variance[i]) if n_parts(model, i) == 1 else scratch.f[i]
 
 
 @inlined
 def noise_of_part(scratch, i, j, noise):
-    """Return the noise of part ``j`` of learner i: ``noise`` plus the variance of the other parts.
+    """Return the noise of part ``j`` of learner i: ``noise`` plus the z'P z of the other parts.
 
-    A matrix P over all columns would cost their number squared. Instead each part k has its own
-    matrix P_k, independent of the others. With q_k = z_k'P_k z_k, the update of part k is that of
-    recursive least squares with noise r + sum_{j != k} q_j. Its gain is P_k z_k / (r + sum_j q_j),
-    with the same denominator for all parts, so the parts share the error and do not overshoot.
-    Covariances between coefficients of different parts are lost after each row.
+    One matrix P over all columns would need their number squared. Instead each part k has its own
+    matrix P_k, as if its coefficients were independent of those of other parts. With q_k = z_k'P_k
+    z_k and noise r, part k is updated by recursive least squares with noise r + sum_{j != k} q_j.
+    Its gain is P_k z_k / (r + sum_j q_j). All parts have this denominator, so together they correct
+    the error once. Covariances between coefficients of different parts are lost after each row.
 
     Parameters
     ----------
@@ -547,7 +562,7 @@ def noise_of_part(scratch, i, j, noise):
 
 @inlined
 def write_outputs(model, scratch, X, row):
-    """Write theta'z of all learners at X[row] into scratch.f, and the numbers that learning needs.
+    """Write theta'z of all learners at X[row] into scratch.f, and what ``learn_experts`` needs.
 
     Parameters
     ----------
@@ -570,11 +585,11 @@ def write_outputs(model, scratch, X, row):
 
 @inlined
 def _write_readings(model, scratch, i):
-    """Write the predictions of learner i with softened and with uncut inputs, and choose one.
+    """Write the predictions of the ``uncut`` learner i with softened and uncut inputs; choose one.
 
-    The learner also learns with the chosen inputs. The uncut inputs are chosen if their errors were
-    smaller in rows with an input far out, and if their prediction is not too far beyond the targets
-    so far.
+    The learner also learns with the chosen inputs. Uncut inputs are chosen if their errors were
+    smaller in earlier rows with an outlying input, and if their prediction is within WIDE_MARGIN
+    ranges of the targets so far.
     """
     scratch.n_readings[0] = 1
     scratch.is_uncut[0] = False
@@ -606,7 +621,7 @@ def _write_readings(model, scratch, i):
 
 @inlined
 def _compare_readings(model, scratch, y):
-    """Add the errors with softened and with uncut inputs, in a row with an input far out."""
+    """Add the squared errors with softened and with uncut inputs in rows with an outlying input."""
     if scratch.n_readings[0] > 1:
         for k in range(2):
             off = y - scratch.readings[k]
@@ -615,7 +630,7 @@ def _compare_readings(model, scratch, y):
 
 @inlined
 def is_row_far(scratch, most):
-    """Return whether an input of the evaluated row is beyond ``most`` deviations."""
+    """Return whether an input of the evaluated row is beyond ``most`` deviations from its mean."""
     farthest = 0.0
     for k in range(scratch.frozen.shape[0]):
         farthest = max(farthest, abs(scratch.whole[k]))
@@ -624,18 +639,18 @@ def is_row_far(scratch, most):
 
 @inlined
 def foreseen_label(model, y, before, most):
-    """Return y, or for an outlier the number ``most`` deviations from the mean.
+    """Return y, or for an outlier the number ``most`` deviations from the mean on its side.
 
-    An outlier is farther than ``most`` deviations, and farther than FARTHEST_SEEN times the
-    farthest target so far. If the target before it is as far on the same side, y is a new level and
-    not an outlier.
+    An outlier is farther than ``most`` deviations from the mean, and farther than FARTHEST_SEEN
+    times the farthest target so far. If the previous target is also that far on the same side, y is
+    not an outlier but belongs to a new level.
 
     Parameters
     ----------
     model
         Experts.
     y, before
-        Target, and the one before it.
+        Target, and the previous target.
     most
         Limit in deviations.
     """
@@ -652,7 +667,7 @@ def foreseen_label(model, y, before, most):
 
 @inlined
 def _reference(model, i):
-    """Return the number that learner i subtracts from targets: the last target or the mean."""
+    """Return the number that learner i subtracts from targets: the last target, or their mean."""
     if not model.from_last[i]:
         return model.label[0, CENTRE]
     return foreseen_label(model, model.lags[0], model.lags[1], FARTHEST_LABEL)
@@ -667,9 +682,9 @@ def near_labels(model, prediction, ranges):
     model
         Experts.
     prediction
-        Number.
+        Prediction.
     ranges
-        Extension, in ranges of the targets so far.
+        Extension on each side, as a multiple of the range of the targets.
     """
     margin = ranges * (model.bounds[1] - model.bounds[0])
     return min(model.bounds[1] + margin, max(model.bounds[0] - margin, prediction))
@@ -701,10 +716,10 @@ def write_predictions(scratch, model, f):
 def learn_experts(model, scratch, y, deviation):
     """Learn the target of the evaluated row with every expert.
 
-    The first target is its own mean, so its error is 0. For an outlier, or a row with an input
-    beyond FARTHEST_INPUT, the error of a learner is clipped to FARTHEST_ERROR times its expected
-    error in this row, ``deviation`` sqrt(1 + z'P z). A learner with inputs that are not softened
-    learns without clipping, because outlying inputs may cause large errors.
+    The first target is its own mean, so all errors are 0. If the target is an outlier, or an input
+    is beyond FARTHEST_INPUT, the error of each learner is clipped to FARTHEST_ERROR times its
+    expected error in this row, ``deviation`` sqrt(1 + z'P z). The ``uncut`` learner is not clipped
+    if it uses inputs without softening, because outlying inputs may cause large errors.
 
     Parameters
     ----------

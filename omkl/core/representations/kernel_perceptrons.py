@@ -1,21 +1,21 @@
-"""Kernel classifiers: N signed expansions, each over the rows that updated it.
+"""Kernel classifiers: N signed expansions, each over the rows that updated it (its support).
 
     f_i(x) = scale_i * sum over the support S_i of alpha[i, s] kappa_i(x, x_s)
 
-Most rounds update few classifiers or none, so every classifier has its own support, and rows are
-stored once for all of them. Kernels are normalised, kappa(x, x') / sqrt(kappa(x, x)
-kappa(x', x')), so that kappa(x, x) = 1, except for a polynomial at x = 0, where it is 0.
-Shift-invariant kernels are already normalised; a polynomial becomes the power of a cosine.
+Most rounds update few classifiers or none. So every classifier has its own support, and rows are
+stored once for all of them. Kernels are normalised: kappa(x, x') / sqrt(kappa(x, x) kappa(x', x')).
+Then kappa(x, x) = 1, except for a polynomial kernel at x = 0, where it is 0. Shift-invariant
+kernels are already normalised. A polynomial kernel becomes a power of the cosine of the angle.
 
-Two representations have the operations ``add`` (f_i <- f_i + c kappa_i(x_t, .)) and ``project``
-(onto ||f_i|| <= R), so an algorithm is written once for both:
+An algorithm uses two operations: ``add`` (f_i <- f_i + c kappa_i(x_t, .)) and ``project`` (onto
+||f_i|| <= R, by changing scale_i). Two representations have them, so an algorithm is written once:
 
-Perceptrons       exact; the support grows
-RandomFeatures    of ``random_features``; no support
+Perceptrons       exact kernels; the supports grow
+RandomFeatures    of ``random_features``; no supports
 
-A projection changes the number scale_i. As in ``support_vectors``, rounds form tiles. The sums over
-the rows from before a tile are computed first, for many rounds at a time and on several threads.
-Tiles begin at rounds with fixed numbers, so neither blocks nor threads change a bit.
+As in ``support_vectors``, rounds form tiles. The sums over the rows from before a tile are computed
+for many rounds at a time and on several threads. Tiles begin at rounds with fixed numbers, so the
+bits depend neither on blocks nor on threads.
 """
 
 from __future__ import annotations
@@ -54,24 +54,24 @@ if TYPE_CHECKING:
 # --- Operations on classifiers: vote, add, project ------------------------------------------------
 
 
-TIE = 1e-12  # share of the weights; the rounding error of a sum of N products is below N 2^-52
+TIE = 1e-12  # smaller votes count as 0; the rounding error of a sum of N products is below N 2^-52
 
 
 @inlined
 def _positive(x):
     """Return 1 for each positive element of a pack, else 0.
 
-    2^-1074 is the least positive number.
+    The least positive float is 2^-1074, and times 2^1100 it exceeds 1.
     """
     return clip(at_least(x, 0.0) * 2.0**1000 * 2.0**100, 1.0)
 
 
 @inlined
 def vote(log_w, f):
-    """Return q . sign(f) with weights q of sum 1, proportional to exp(log_w); sign(0) = 0.
+    """Return q . sign(f) with weights q of sum 1, proportional to exp(log_w); sign(0) is 0.
 
-    Absolute values up to ``TIE`` become 0. If both signs have equal weight, the sign of the result
-    would otherwise depend on rounding.
+    A result of at most ``TIE`` in size becomes 0. If both signs have equal weight, its sign would
+    otherwise depend on rounding.
     """
     N = log_w.shape[0]
     top = largest_of(log_w)
@@ -97,7 +97,7 @@ def vote(log_w, f):
 
 @functools.singledispatch
 def add(model, i, c, f, scratch):
-    """Update f_i <- f_i + c kappa_i(x_t, .).
+    """Update f_i <- f_i + c kappa_i(x_t, .), where x_t is the evaluated row.
 
     Parameters
     ----------
@@ -150,23 +150,24 @@ dispatch(project, RandomFeatures, _project_features)
 # --- Exact classifiers whose support grows --------------------------------------------------------
 
 
-CHUNK = 2048  # rows per pass of distances; a support has only some of them
-SMALLEST_SCALE = 1e-100  # a smaller scale is moved into the coefficients, before it underflows
+CHUNK = 2048  # stored rows whose distances are computed at once
+SMALLEST_SCALE = 1e-100  # a smaller scale_i is moved into the coefficients before it underflows
 
 
 class Perceptrons(NamedTuple):
     """N exact kernel classifiers on d inputs.
 
-    x        (d, capacity) rows that updated a classifier, inputs first; column n is the row of the
-             current round
+    x        (d, capacity) rows that updated a classifier, one per column; column n is the row of
+             the current round
     inverse  (capacity,) 1 / ||x_s||, 0 for x_s = 0
     members  (N, capacity) int64, supports: ascending columns of x
     alpha    (N, capacity) signed coefficients
     size     (N,) int64, number of support vectors
-    near     (N,) int64, number of support vectors from before this tile
-    scale    (N,) factor of all coefficients; norm2 (N,) ||f_i||^2
+    near     (N,) int64, number of support vectors from before the current tile
+    scale    (N,) factor of all coefficients
+    norm2    (N,) ||f_i||^2
     n        (1,) int64, number of stored rows
-    upto     (1,) int64, number of stored rows from before this tile
+    upto     (1,) int64, number of stored rows from before the current tile
     pending  (1,) int64, 1 if column n has updated a classifier
     rounds   (1,) int64, rounds so far
     family, parameter, needs   as in ``support_vectors.Expansion``
@@ -196,9 +197,10 @@ class Perceptrons(NamedTuple):
 class PerceptronsScratch(NamedTuple):
     """Scratch of the rounds of a tile.
 
-    far   (TILE, N) sums over the rows from before the tile, without scale
-    rows  (threads, 4, CHUNK) squared and absolute distances, cosines; values of one Cauchy kernel
-    cut   (threads, N, 2) int64, part of each support inside a chunk
+    far   (TILE, N) sums over the rows from before the tile, without the factor ``scale``
+    rows  (threads, 4, CHUNK) numbers for one chunk of stored rows: squared distances, absolute
+          distances, cosines, and values of one Cauchy kernel
+    cut   (threads, N, 2) int64, range of the members of each support that lie in a chunk
     next  (1,) int64, row of ``far`` for the next round
     """
 
@@ -259,7 +261,7 @@ def inverse_norm(x):
 
 @inlined
 def _row_of_distances(model, x, inverse, start, n, row):
-    """Write the distances and cosines between x (d,) and stored rows to row (4, CHUNK)."""
+    """Write the distances and cosines between x (d,) and n stored rows to row (4, CHUNK)."""
     add_distances(model, model.x, x, start, n, row)
     if model.needs[POLYNOMIAL]:
         for s in range(n):
@@ -268,7 +270,10 @@ def _row_of_distances(model, x, inverse, start, n, row):
 
 @inlined
 def _sum_at(model, i, first, last, x, start, row):
-    """Return the sum of x (d,) over entries first .. last - 1 of support i; row begins at start."""
+    """Return the sum of alpha kappa at x (d,) over the members first .. last - 1 of support i.
+
+    ``row`` has the distances of the stored rows from ``start`` on.
+    """
     n = last - first
     if n == 0:
         return 0.0
@@ -277,14 +282,14 @@ def _sum_at(model, i, first, last, x, start, row):
     low, n_spanned = members[0] - start, members[n - 1] - members[0] + 1
     values = row[family]
     add_values(family, parameter, model.x, x, members[0], n_spanned, values[low:])
-    if n_spanned == n:  # indices ascend, so no row between them is missing
+    if n_spanned == n:  # the members are consecutive rows
         return sum_of(family, parameter, values[low:], alpha, n)
     return gathered_sum_of(family, parameter, values, members, start, alpha, n)
 
 
 @compiled
 def far_sums(model, X, first, last, far, row, cut):
-    """Write far[r] (N,), the sums of row X[r] over the rows from before the tile.
+    """Write far[r] (N,): the sums at row X[r] over the support vectors from before the tile.
 
     Parameters
     ----------
@@ -317,31 +322,6 @@ def far_sums(model, X, first, last, far, row, cut):
 
 
 @inlined
-def _perceptron_outputs(model, x, scratch, f):
-    """Write the outputs of all classifiers at x (d,) to f (N,).
-
-    Also store x in the first free column of ``model.x``. ``_commit`` keeps it if x updates a
-    classifier.
-    """
-    _commit(model)
-    n, upto = model.n[0], model.upto[0]
-    inverse = inverse_norm(x)
-    model.inverse[n] = inverse
-    for k in range(x.shape[0]):
-        model.x[k, n] = x[k]
-    row = scratch.rows[0]
-    if n > upto:
-        _row_of_distances(model, x, inverse, upto, n - upto, row)
-    for i in range(f.shape[0]):
-        total = scratch.far[scratch.next[0], i]
-        if model.size[i] > model.near[i]:
-            total += _sum_at(model, i, model.near[i], model.size[i], x, upto, row)
-        f[i] = model.scale[i] * total
-    scratch.next[0] += 1
-    model.rounds[0] += 1
-
-
-@inlined
 def _commit(model):
     """Keep the row of the last round, x[:, n], if it has updated a classifier."""
     model.n[0] += model.pending[0]
@@ -349,7 +329,32 @@ def _commit(model):
 
 
 def _evaluate_perceptrons(scratch, model, X, row, selection):
-    _perceptron_outputs(model, X[row], scratch, selection.f)
+    """Write the outputs of all classifiers at X[row].
+
+    Also store the row in the first free column of ``model.x``. ``_commit`` keeps it if it updates a
+    classifier.
+
+    Parameters
+    ----------
+    scratch, model, X, row, selection
+        As in ``evaluate_row``.
+    """
+    _commit(model)
+    n, upto, x, f = model.n[0], model.upto[0], X[row], selection.f
+    inverse = inverse_norm(x)
+    model.inverse[n] = inverse
+    for k in range(x.shape[0]):
+        model.x[k, n] = x[k]
+    distances = scratch.rows[0]
+    if n > upto:
+        _row_of_distances(model, x, inverse, upto, n - upto, distances)
+    for i in range(f.shape[0]):
+        total = scratch.far[scratch.next[0], i]
+        if model.size[i] > model.near[i]:
+            total += _sum_at(model, i, model.near[i], model.size[i], x, upto, distances)
+        f[i] = model.scale[i] * total
+    scratch.next[0] += 1
+    model.rounds[0] += 1
 
 
 dispatch(evaluate_row, PerceptronsScratch, _evaluate_perceptrons)
@@ -358,7 +363,7 @@ dispatch(evaluate_row, PerceptronsScratch, _evaluate_perceptrons)
 def prepare_tile(
     model: Perceptrons, scratch: PerceptronsScratch, X: np.ndarray, pool: ThreadPoolExecutor | None
 ) -> Perceptrons:
-    """Compute the far sums of rows that fit into the current tile.
+    """Compute the sums ``far`` of rows that fit into the current tile.
 
     Parameters
     ----------
@@ -392,29 +397,15 @@ def rows_left_in_tile(model: Perceptrons) -> int:
     return TILE - int(model.rounds[0]) % TILE
 
 
-@inlined
-def own_value(model, i, inverse):
-    """Return kappa_i(x, x) of a normalised kernel.
-
-    Parameters
-    ----------
-    model
-        Classifiers.
-    i
-        Classifier.
-    inverse
-        1 / ||x||, 0 for x = 0.
-    """
-    return 0.0 if model.family[i] == POLYNOMIAL and inverse == 0.0 else 1.0
-
-
 def _add_to_perceptron(model, i, c, f, scratch):
     n, s = model.n[0], model.size[i]
     model.members[i, s] = n
     model.alpha[i, s] = c / model.scale[i]
     model.size[i] += 1
     model.pending[0] = 1
-    model.norm2[i] += c * (2.0 * f + c * own_value(model, i, model.inverse[n]))
+    # kappa_i(x, x) of a normalised kernel
+    own = 0.0 if model.family[i] == POLYNOMIAL and model.inverse[n] == 0.0 else 1.0
+    model.norm2[i] += c * (2.0 * f + c * own)
 
 
 def _project_perceptron(model, i, R, scratch):
@@ -423,7 +414,7 @@ def _project_perceptron(model, i, R, scratch):
     model.scale[i] *= R / math.sqrt(model.norm2[i])
     model.norm2[i] = R * R
     if model.scale[i] < SMALLEST_SCALE:
-        # A power of two, so that the far sums keep every bit.
+        # Move a power of two into the coefficients, which changes no bit of the sums.
         factor = power_of_two(np.floor(math.log2(model.scale[i])))
         model.scale[i] /= factor
         for s in range(model.size[i]):

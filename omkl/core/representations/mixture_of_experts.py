@@ -1,7 +1,8 @@
 """Experts and their mixtures for targets that are numbers.
 
-The experts of ``experts`` are mixed twice. Recursive learners correct the first mixture. The last
-mixture combines the corrected predictions, the first mixture and three plain experts.
+The experts of ``experts``, nearest neighbours, trees and a ridge regression are mixed twice.
+Recursive learners correct the first mixture. The last mixture combines the corrected predictions,
+the first mixture and three plain experts.
 """
 
 from __future__ import annotations
@@ -69,54 +70,55 @@ from omkl.core.representations.wide import (
     wide_scratch,
 )
 
-# f (N,) are the outputs of the experts: those of ``experts``, the mean target of the nearest rows,
-# the linear expert plus its mean error there (``Neighbours``), trees, and ``wide``. The first
-# mixture p weighs them by regret (``Regrets``). Two learners correct p with coefficients of any
-# sign: q = p + theta'z, where z = (f - p, e) and e is p's error in the round before. One never
-# forgets, one fades. theta is normal with variance PRIOR before the first target, and targets have
-# the noise of p's recent errors, so that their scale does not matter. q is clipped to the range of
-# f. The prediction weighs both q, p and three plain experts by regret again: among a few good
-# candidates, weights by regret are hardly ever worse than the best one.
+# f (N,) are the predictions of the experts: those of ``experts``, the mean target of the nearest
+# rows, the linear expert plus its mean error in these rows (``Neighbours``), trees, and ``wide``.
+# The first mixture p has weights by regret (``Regrets``). Two recursive learners correct p with
+# coefficients of any sign: q = p + theta'z, where z = (f - p, e), and e is the error of p in the
+# previous round. One of them weights all rounds equally, in the other old rounds fade. Before the
+# first target, the coefficients theta have variance PRIOR. The noise of a target is the mean square
+# of the recent errors of p, so the unit of the targets does not matter. q is clipped to the range
+# of f. The last mixture has weights by regret again, for both q, p and three plain experts: among a
+# few good candidates, weights by regret are hardly ever worse than the best one.
 #
-# Trees come late (``boosted``). Until they are grown, their expert predicts the mixture of the
-# others: its regret and its input of the corrections are then 0. Other trees predict the error of
-# the last mixture from the row and that mixture. A share of their prediction is added, as far as it
-# was right lately.
+# Trees are grown after some hundred rows (``boosted``). Until then, their expert predicts the
+# mixture of the other experts, so its regret and its input f - p of the corrections are 0. A second
+# ensemble of trees predicts the error of the last mixture from the row and this mixture. A share of
+# this prediction is added to the mixture. The share is large if such predictions were right lately.
 #
-# If a calm stream jumps, the error is far above the noise. Which expert came nearest is then
-# chance, and would outweigh all rounds before. Regrets and e therefore take errors of up to
-# FARTHEST deviations of the noise.
+# If a calm stream jumps, all errors are far above the noise. It is then a matter of chance which
+# expert was nearest, and this round would outweigh all rounds before. So errors are clipped to
+# FARTHEST deviations of the noise in regrets and in e.
 
 
 PRIOR = 0.1  # variance of a coefficient: 0.03 to 1 give errors within 2 %
-FADING = (1.0, 0.995)  # of the corrections: none, and a memory of 200 rounds
+FADING = (1.0, 0.995)  # of both corrections: none, and a memory of 200 rounds
 NOISE_FADING = 0.99  # a memory of about 100 rounds
-FARTHEST = 3.0  # 2 to 4 give errors within 1 %
+FARTHEST = 3.0  # limit of an error, in deviations of the noise: 2 to 4 give errors within 1 %
 LINEAR = N_PLAIN  # the expert that is linear in the inputs
 PLAIN = (MEAN, LAST, LINEAR)  # experts that are candidates of the last mixture themselves
 REGRETS = len(FADING)  # index of p in the last mixture: after the corrections, before PLAIN
-N_LATER = 4  # experts after those of ``experts``; the last two wait until they are first fitted
+N_LATER = 4  # experts after those of ``experts``; the last two need rows before they are fitted
 TREES, REST = 0, 1  # ensembles: trees of the targets, and of the errors of the last mixture
 TREE_LAGS = 2  # past targets among the columns of trees
-WIDE_LAGS = 2  # past targets in addition to the waves, which use inputs alone
-FARTHEST_WIDE = 10.0  # deviations of the noise; ``wide`` learns targets no farther from p
-MOST_BESIDE = 40  # inputs; with more of them the regression has waves only
+WIDE_LAGS = 2  # past targets among the linear features of ``wide``; its waves use inputs only
+FARTHEST_WIDE = 10.0  # deviations of the noise; limit of the distance of targets of ``wide`` from p
+MOST_BESIDE = 40  # inputs; with more of them ``wide`` has no linear features
 REST_FADING = 0.998  # a memory of 500 rounds
-# Trees count as used above this weight, or above this share of their predicted error.
+# The mixture "uses" trees of targets above this weight, and trees of errors above this share.
 LEAST_WEIGHT, LEAST_SHARE = 0.1, 0.1
 TINY = 1e-300  # stands for a weight of 0, whose logarithm is not finite
-REST_PRIOR = 3.0  # rounds, in squared noise, added to the squares of trees of errors
+REST_PRIOR = 3.0  # multiple of the squared noise that keeps the share small at first
 
 
 class MixtureOfExperts(NamedTuple):
     """Experts and their mixtures.
 
     experts      the first N - 4 experts
-    neighbours   last rows, among which the nearest ones predict
+    neighbours   last rows, among which the nearest ones are searched
     trees        two ensembles of trees. The first predicts the target from raw inputs and past
                  targets. The second predicts the error of the last mixture, and also reads the
                  prediction of this mixture
-    wide         ridge regression on many random features of the inputs, the inputs and past targets
+    wide         ridge regression on many random features, the inputs and past targets
     regrets      weights of the experts in the first mixture p
     corrections  two recursive learners with the N + 1 inputs f - p and e. The coefficient of their
                  constant feature stays 0
@@ -151,9 +153,10 @@ class MixtureScratch(NamedTuple):
     """Scratch of a round.
 
     corrections  scratch of the corrections, with z = (f - p, e) for both
-    correction   (2,) theta'z of both
+    correction   (2,) theta'z of both corrections
     candidates   (6,) predictions in the last mixture: both corrected ones, p and PLAIN
-    mixed, rest  (1,) last mixture, and the prediction of its error by trees
+    mixed        (1,) last mixture
+    rest         (1,) prediction of the error of the last mixture by trees
     y_hat        (1,) prediction
     """
 
@@ -183,7 +186,7 @@ def fresh_mixture(
     n_trees, n_rows
         Trees per ensemble, and rows of their window.
     n_kept
-        Number of last rows among which the nearest ones are searched.
+        Number of last rows among which nearest neighbours are searched.
     """
     N, d = model.n_kernels + N_LATER, len(model.inputs)
     none, inputs = np.zeros(len(FADING), dtype=np.int64), np.full(len(FADING), N + 1)
@@ -229,7 +232,7 @@ def mixture_scratch(model: MixtureOfExperts, threads: int) -> MixtureScratch:
 
 @inlined
 def _evaluate_neighbours(scratch, model, f):
-    """Write the predictions of the nearest rows into f (N,), before its last two entries."""
+    """Write the two predictions by nearest rows into f[N - 4] and f[N - 3], where f is (N,)."""
     near = scratch.neighbours
     evaluate_neighbours(near, model.neighbours, scratch.experts.whole)
     k = f.shape[0] - N_LATER
@@ -287,7 +290,7 @@ def _evaluate_mixture(scratch, model, X, row, selection):
 
 @inlined
 def _evaluate_rest(scratch, model):
-    """Write the prediction: the last mixture, plus a share of its error as predicted by trees."""
+    """Write the prediction: the last mixture plus a share of its error as trees predict it."""
     trees, mixed = scratch.trees, scratch.mixed[0]
     trees.x[trees.x.shape[0] - 1] = mixed
     predicted = evaluate_boosted(model.trees, trees, REST)
@@ -298,7 +301,7 @@ def _evaluate_rest(scratch, model):
 
 @inlined
 def _share_of_rest(model):
-    """Return the share, in [0, 1], of the error predicted by trees that is added."""
+    """Return the share, in [0, 1], of the error predicted by trees that is added to the mixture."""
     if not (model.rest[0] > 0.0 and model.noise[0] > 0.0):
         return 0.0
     noise = model.noise[0] / model.noise[1]
@@ -307,7 +310,7 @@ def _share_of_rest(model):
 
 @inlined
 def _deviation(model):
-    """Return the standard deviation of the noise; infinite before the first error."""
+    """Return the standard deviation of the noise; infinity before the first error."""
     return math.sqrt(model.noise[0] / model.noise[1]) if model.noise[1] > 0.0 else np.inf
 
 
@@ -321,9 +324,9 @@ def _foreseen(p, y, farthest):
 
 
 def learn_mixture(params, state, t, y, selection):
-    """Learn y with experts and mixtures: the ``update`` of a learner with this model.
+    """Learn y with experts and mixtures: the ``update`` of an algorithm with this model.
 
-    In round 1 all experts predict 0, so that the mixtures learn nothing.
+    In round 1 all experts predict 0, so the mixtures learn nothing.
 
     Parameters
     ----------
@@ -346,13 +349,15 @@ def learn_mixture(params, state, t, y, selection):
         mixed = scratch.mixed[0]
         learn_regrets(model.regrets, f, p, _foreseen(p, y, farthest))
         learn_regrets(model.last, scratch.candidates, mixed, _foreseen(mixed, y, farthest))
-        _learn_rest(model.rest, scratch.rest[0], _foreseen(mixed, y, farthest) - mixed)
+        rest, predicted = model.rest, scratch.rest[0]  # error of the last mixture, as trees see it
+        rest[0] = REST_FADING * rest[0] + (_foreseen(mixed, y, farthest) - mixed) * predicted
+        rest[1] = REST_FADING * rest[1] + predicted * predicted
         _learn_correction(model, scratch, y - p if label == y else _foreseen(p, y, farthest) - p)
         model.error[0] = _foreseen(p, y, farthest) - p
         error = label - f[LINEAR]
     learn_neighbours(model.neighbours, scratch.experts.whole, label, error)
-    # Trees store the target, and the error of the last mixture, which is 0 in round 1: there was no
-    # prediction.
+    # Store the targets of both ensembles. The error of the last mixture is 0 in round 1, because
+    # there was no prediction.
     trees, N = model.trees, f.shape[0]
     j = trees.n[0] % trees.rows.shape[1]
     trees.labels[TREES, j] = label
@@ -369,17 +374,10 @@ def learn_mixture(params, state, t, y, selection):
 
 
 @inlined
-def _learn_rest(rest, predicted, error):
-    """Add an error and its prediction ``predicted`` by trees to the sums ``rest``."""
-    rest[0] = REST_FADING * rest[0] + error * predicted
-    rest[1] = REST_FADING * rest[1] + predicted * predicted
-
-
-@inlined
 def _learn_correction(model, scratch, error):
-    """Learn the error of the first mixture: its noise, and both corrections.
+    """Learn the error of the first mixture with its noise and both corrections.
 
-    Corrections learn nothing while all errors are 0.
+    The corrections learn nothing as long as all errors are 0.
     """
     model.noise[0] = NOISE_FADING * model.noise[0] + error * error
     model.noise[1] = NOISE_FADING * model.noise[1] + 1.0
@@ -396,7 +394,7 @@ def _context(model: MixtureOfExperts) -> tuple[np.ndarray, ...]:
 
 
 def _importance(model: MixtureOfExperts) -> np.ndarray:
-    """Return the share of each column in the gain of the trees that predict the target."""
+    """Return the share of each column in the gain of the cuts of trees that predict the target."""
     return gain_shares(model.trees, TREES + 1)[: model.trees.n_columns[TREES]]
 
 

@@ -1,11 +1,11 @@
 """Random Fourier features and the linear learners on top of them.
 
-A shift-invariant kernel is the mean of cos(omega'(x - x')) over its spectral distribution, so with
-D frequencies
+A shift-invariant kernel is the mean of cos(omega'(x - x')) over its spectral distribution. With D
+frequencies omega drawn from this distribution and
 
-    z(x) = [sin(omega_1'x) .. sin(omega_D'x)  cos(omega_1'x) .. cos(omega_D'x)] / sqrt(D)
+    z(x) = [sin(omega_1'x) .. sin(omega_D'x)  cos(omega_1'x) .. cos(omega_D'x)] / sqrt(D),
 
-has z(x)'z(x') close to kappa(x, x'), and f(x) = theta'z(x) replaces a growing kernel expansion
+z(x)'z(x') approximates kappa(x, x'), and f(x) = theta'z(x) replaces a growing kernel expansion
 (Rahimi and Recht, NIPS 2007).
 """
 
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 class RandomFeatures(NamedTuple):
     """One linear learner for each of N kernels, in d inputs.
 
-    padded   (N, d, W) frequencies. W is their number D rounded up to a multiple of 8; the padding
-             is zero
-    theta    (N, 2 S) coefficients: D of the sines from column 0 on, D of the cosines from column S
-             on, zeros elsewhere. A learner has S = W, so that rows begin at a cache line; the copy
-             that a federation sends has S = D, see ``compact``
+    padded   (N, d, W) frequencies. W is their number D rounded up to a multiple of 8. The padding
+             is 0
+    theta    (N, 2 S) coefficients: those of the D sines from column 0 on, those of the D cosines
+             from column S on, 0 elsewhere. A learner has S = W, so that rows begin at a cache line.
+             The copy that a federation sends has S = D, see ``compact``
     norm2    (N,) squared Euclidean norm of each row of theta
     n_waves  (1,) int64, number D
     """
@@ -86,19 +86,19 @@ def blank(N: int, d: int, D: int) -> RandomFeatures:
 
 
 def with_zero_weights(model: RandomFeatures) -> RandomFeatures:
-    """Return learners that share the frequency array of ``model``, with zero coefficients."""
+    """Return learners with zero coefficients that share the frequencies of ``model``."""
     return model._replace(theta=aligned(model.theta.shape), norm2=np.zeros(len(model.theta)))
 
 
 def compact(model: RandomFeatures) -> RandomFeatures:
-    """Return the learners with coefficients (N, 2 D) without padding, for an exchange."""
+    """Return the learners with coefficients (N, 2 D) without padding, for a federation."""
     theta = aligned((model.n_kernels, 2 * int(model.n_waves[0])))
     theta[:] = model.coefficients
     return model._replace(theta=theta)
 
 
 def whole_packs(coefficients: np.ndarray) -> np.ndarray:
-    """Return coefficients (N, 2 D), sines first, padded with zeros to rows of theta (N, 2 W)."""
+    """Convert coefficients (N, 2 D), sines first, to theta (N, 2 W) of ``RandomFeatures``."""
     N, D = len(coefficients), coefficients.shape[1] // 2
     W = -(-D // LANES) * LANES
     theta = aligned((N, 2 * W))
@@ -127,7 +127,7 @@ def random_features(
 
 
 def draw_features(kernels: Sequence[Kernel], d: int, D: int, seed: int) -> RandomFeatures:
-    """Draw the random features that every algorithm uses for this seed.
+    """Draw the random features of a seed, which are the same for every algorithm.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ def gradient_step(model, i, m, scratch, step, shrink):
     model
         Learners, updated in place.
     i, m
-        Kernel, and its number among the evaluated ones.
+        Kernel i, which is the m-th evaluated kernel.
     scratch
         Scratch of the evaluated row.
     step, shrink
@@ -161,7 +161,7 @@ def gradient_step(model, i, m, scratch, step, shrink):
 
 @inlined
 def gradient_steps(model, eta, lam, y, selection):
-    """Move every theta_i along - eta grad ((theta_i'z_i - y)^2 + lam ||theta_i||^2).
+    """Update every theta_i by - eta times the gradient of (theta_i'z_i - y)^2 + lam ||theta_i||^2.
 
     All kernels must have been evaluated, in order of index.
 
@@ -183,7 +183,7 @@ def gradient_steps(model, eta, lam, y, selection):
 
 @functools.singledispatch
 def take_step(scratch, model, i, m, step, shrink):
-    """Do a ``gradient_step``, for the memory layout of the scratch.
+    """Do a ``gradient_step``. Each class of scratch stores the features z_i in its own layout.
 
     Parameters
     ----------
@@ -207,13 +207,6 @@ def _fill(angle, z):
             store(z, 2 * row * D + D + j, c * scale, n)
 
 
-def features_at(angle: np.ndarray) -> np.ndarray:
-    """Compute z (n, 2 D) of one kernel from arguments (n, D) in C order, divided by sqrt(D)."""
-    z = np.empty((len(angle), 2 * angle.shape[1]))
-    _fill(angle, z)
-    return z
-
-
 def features_of(omega: np.ndarray, X: np.ndarray) -> np.ndarray:
     """Compute z(x) of one kernel for a block of rows.
 
@@ -226,34 +219,37 @@ def features_of(omega: np.ndarray, X: np.ndarray) -> np.ndarray:
     -------
     Features (n, 2 D), sines first, divided by sqrt(D): each row has norm 1.
     """
-    return features_at(np.ascontiguousarray(X @ omega))
+    z = np.empty((len(X), 2 * omega.shape[1]))
+    _fill(np.ascontiguousarray(X @ omega), z)
+    return z
 
 
-# --- Chosen kernels, row by row, with a guess ahead of the choice ---------------------------------
+# --- Chosen kernels, row by row, with features computed in advance --------------------------------
 #
-# The choice depends on the last round, so the frequencies of a chosen kernel are read for one row
-# only. A kernel that was chosen many times in a row is likely to be chosen again: its features are
-# then computed for eight rows, which reads its frequencies once. Outputs are computed as soon as
-# the features and the last step of the kernel exist, while both are in the processor's cache: for
-# all eight rows if the kernel seldom learns, else for the next row with each step. A wrong guess
-# costs time and changes no number: features do not depend on targets, and sums have one order both
-# ways.
+# The kernels of a round are only known after the round before, so the frequencies of a kernel are
+# read from memory for one row at a time. A kernel that was chosen in many consecutive rounds is
+# likely to be chosen again. Its features are then computed for eight rows, which reads its
+# frequencies once. Its outputs are computed while features and coefficients are in the processor's
+# cache: for all eight rows if the kernel seldom learns, else for the next row after each step. A
+# wrong guess costs time but changes no bit, because features do not depend on targets, and sums
+# have the same order in both cases.
 
-STREAK = 8  # rounds in a row in which a kernel is chosen before the next choice is guessed
+STREAK = 8  # consecutive choices of a kernel after which its next choice is expected
 
 
 class SparseScratch(NamedTuple):
     """Scratch for rounds that evaluate only chosen kernels. W is D rounded up to a multiple of 8.
 
-    A kernel that was chosen in STREAK rounds in a row is expected to be chosen again. Its features
-    are computed for eight rows at once. The features of other kernels are computed row by row.
+    A kernel that was chosen in STREAK consecutive rounds is expected to be chosen again. Its
+    features are computed for eight rows at once. The features of other kernels are computed row by
+    row.
 
     waves    sines and cosines, (9 N W,) each. The first 8 N W are the features of the kernels with
              eight rows. The features of the other evaluated kernels follow in the order of
-             evaluation. These kernels are few, so that their features stay in the first cache
+             evaluation. These kernels are few, so that their features stay in the first-level cache
     start    (N,) int64, index in ``waves`` of the features of the m-th evaluated kernel
-    clock    (1,) int64, number of rounds. It is increased further when other rows begin, so that
-             no features computed before are used
+    clock    (1,) int64, number of rounds. When other rows begin, it increases by 8, so that
+             features computed for earlier rows are not used
     seen     (N,) int64, clock of the last choice of each kernel
     streak   (N,) int64, number of consecutive choices of each kernel
     first    (N,) int64, clock of the first of the eight rows; far in the past if there are none
@@ -294,7 +290,7 @@ def sparse_scratch(model: RandomFeatures, threads: int) -> SparseScratch:
 
 @inlined
 def is_guessed(scratch, i, now):
-    """Count a choice of kernel i, and return whether the next choice is likely to include it.
+    """Count a choice of kernel i, and return whether its next choice is expected.
 
     Parameters
     ----------
@@ -303,7 +299,7 @@ def is_guessed(scratch, i, now):
     i
         Kernel.
     now
-        Round by ``clock``.
+        Present value of ``clock``.
     """
     scratch.streak[i] = scratch.streak[i] + 1 if scratch.seen[i] == now - 1 else 0
     scratch.seen[i] = now
@@ -314,7 +310,8 @@ def is_guessed(scratch, i, now):
 def begin_eight(model, i, X, row, scratch, now):
     """Compute the features of kernel i at X[row] .. X[row + 7].
 
-    Also compute the outputs at these rows if the kernel is not expected to change meanwhile.
+    Also compute the outputs at these rows, unless the kernel learned often during its last eight
+    rows.
 
     Parameters
     ----------
@@ -325,7 +322,7 @@ def begin_eight(model, i, X, row, scratch, now):
     X, row
         Rows (n, d), and the index of the first.
     now
-        Round by ``clock``.
+        Present value of ``clock``.
     """
     W = model.padded.shape[2]
     z = LANES * W * i
@@ -350,14 +347,8 @@ def begin_eight(model, i, X, row, scratch, now):
     scratch.n_steps[i] = 0
 
 
-@inlined
-def forget_rows(scratch):
-    """Invalidate the features of earlier rows."""
-    scratch.clock[0] += LANES
-
-
 def evaluate_chosen(scratch, model, X, row, selection):
-    """Write f_i(X[row]) of the kernels to evaluate, and keep their features for ``gradient_step``.
+    """Write f_i(X[row]) of the kernels to evaluate, and store their features for ``gradient_step``.
 
     Parameters
     ----------
@@ -371,7 +362,7 @@ def evaluate_chosen(scratch, model, X, row, selection):
     scale = 1.0 / math.sqrt(model.n_waves[0])
     N, _, W = model.padded.shape
     if row == 0:
-        forget_rows(scratch)
+        scratch.clock[0] += LANES  # features of earlier rows become invalid
     scratch.clock[0] += 1
     now = scratch.clock[0]
     n = selection.n_evaluated[0]
@@ -394,7 +385,7 @@ def evaluate_chosen(scratch, model, X, row, selection):
 
 
 def take_step_of_chosen(scratch, model, i, m, step, shrink):
-    """Do a gradient step, and compute the output at the next row if its features exist already.
+    """Do a gradient step. If the features of the next row exist, also compute the output there.
 
     Parameters
     ----------

@@ -1,14 +1,15 @@
 """Linear learners of second order: coefficients with the matrix of their uncertainty.
 
-Each kernel i has coefficients theta_i and a matrix P_i (F, F) = (lam I + sum_s z_s z_s')^-1 over
-the rows so far. P_i is also the covariance of theta_i in units of the noise. The evaluation of a
-row computes theta_i'z_i, the product U'z and the variance z_i'P_i z_i. Learning needs only these
-numbers (``core.linalg``). The features z_i are random features, or the inputs and 1 for the family
-``linear``.
+Kernel i has F features z_i, coefficients theta_i (F,) and a matrix P_i (F, F). P_i is
+(lam I + sum_s z_s z_s')^-1 over the rows s so far, which is the covariance of theta_i in units of
+the variance of the noise. The evaluation of a row computes theta_i'z_i, the product U'z_i with the
+factor U of P_i (``core.linalg``), and the variance z_i'P_i z_i. Learning needs only these numbers.
+The features z_i are random features, or the inputs and 1 for the family ``linear``.
 
-RECURSIVE      recursive least squares; FORECASTERS predict as Vovk, Azoury and Warmuth do
+RECURSIVE      recursive least squares
+FORECASTERS    the same, with the predictions of Vovk, Azoury and Warmuth
 RANDOM_WALK    coefficients follow a random walk, and the whole covariance is stored
-STACKED_RLS    a forecaster over the forecasters of the kernels
+STACKED_RLS    the forecasts of the kernels are the features of another forecaster
 """
 
 from __future__ import annotations
@@ -35,17 +36,17 @@ if TYPE_CHECKING:
 
 
 class Recursive(NamedTuple):
-    """N learners in d inputs. Learner i has F_i features, in B_i blocks of eight.
+    """N learners in d inputs. Learner i has F_i features in B_i blocks of eight; B is the most.
 
     padded    (N, d, W) frequencies as in ``RandomFeatures``; zeros for ``linear``. Learners at the
-              end without waves may have none
-    theta     (N, 8 B) coefficients: sines, cosines; or inputs and 1; then zeros
-    factor    (N, B, 8 B, 8) and diagonal (N, 8 B): P_i as in ``core.linalg``
+              end that have no random features may be missing here
+    theta     (N, 8 B) coefficients: of the sines, the cosines, the inputs and 1; then zeros
+    factor, diagonal   (N, B, 8 B, 8) and (N, 8 B): P_i as in ``core.linalg``
     ceiling   (N,) largest value that forgetting may give an entry of the diagonal
     blocks    (N,) int64, B_i
-    n_waves   (N,) int64, frequencies of a learner: D, or 0
-    n_raw     (N,) int64, number of first inputs that are features themselves, followed by a 1;
-              0: no such features and no 1
+    n_waves   (N,) int64, number of frequencies of a learner: D, or 0
+    n_raw     (N,) int64, number of first inputs that are features themselves, followed by the
+              feature 1. If it is 0, there is no feature 1 either
     """
 
     padded: np.ndarray
@@ -59,7 +60,7 @@ class Recursive(NamedTuple):
 
     @property
     def omega(self) -> np.ndarray:
-        """Frequencies (N, d, D) as a view, with the largest D of a learner."""
+        """Frequencies (N, d, D), a view of ``padded``. D is the largest number of frequencies."""
         return self.padded[:, :, : self.n_waves.max()]
 
     @property
@@ -70,11 +71,13 @@ class Recursive(NamedTuple):
 class RlsScratch(NamedTuple):
     """Scratch of a round.
 
-    z          (N, 8 B) features of the evaluated kernels, each in its kernel's row
-    projected  (N, 8 B) U'z; alpha (N, 8 B + 8) of ``project_row``; variance (N,) z'P z
+    z          (N, 8 B) features of the evaluated kernels, each in the row of its kernel
+    projected  (N, 8 B) U'z
+    alpha      (N, 8 B + 8) sums of ``project_row``
+    variance   (N,) z'P z
     gain, slope, step   (8 B,) of ``take_in``
-    forecasts  (1,) bool. True: f_i is theta_i'z_i / (1 + z_i'P_i z_i), as if P_i already contained
-               the row, the forecaster of Vovk, Azoury and Warmuth. False: f_i is theta_i'z_i
+    forecasts  (1,) bool. True: f_i is theta_i'z_i / (1 + z_i'P_i z_i), the forecast of Vovk, Azoury
+               and Warmuth, whose P_i already contains the row. False: f_i is theta_i'z_i
     """
 
     z: np.ndarray
@@ -110,12 +113,12 @@ def blank_recursive(
 
 
 def fresh_rls(kernels: Sequence[Kernel], d: int, D: int, seed: int, prior: float) -> Recursive:
-    """Make a learner for each kernel, with the features that every learner has for this seed.
+    """Make a learner for each kernel, with the random features that all algorithms have for a seed.
 
     Parameters
     ----------
     kernels
-        N kernels; those of the family ``linear`` have no waves.
+        N kernels; those of the family ``linear`` have no random features.
     d, D
         Number of inputs, and of frequencies.
     seed
@@ -154,7 +157,10 @@ def forecaster_scratch(model: Recursive, threads: int) -> RlsScratch:
 
 @inlined
 def _sincos_of_features(padded, i, n, X, row, j):
-    """Return sine and cosine of the frequencies j .. j + 7 of learner i at n inputs of X[row]."""
+    """Return sines and cosines of learner i at X[row] for the frequencies j .. j + 7.
+
+    Only the first n inputs are used.
+    """
     W = padded.shape[2]
     w = i * padded.shape[1] * W + j
     angle = load(padded, w) * X[row, 0]
@@ -175,7 +181,8 @@ def write_features(model, X, row, n, i, scratch):
     X, row
         Rows, and the index of one.
     n
-        Number >= 1 of first inputs that the random features read. Other frequencies are zero.
+        Number >= 1 of first inputs that the random features use. The frequencies of the other
+        inputs are 0.
     i
         Learner.
     """
@@ -196,7 +203,7 @@ def write_features(model, X, row, n, i, scratch):
 
 @inlined
 def rls_output(model, i, scratch):
-    """Return f_i for the features in scratch.z[i], and write the numbers that learning needs.
+    """Return f_i for the features in scratch.z[i], and write what ``learn_rls`` needs.
 
     Parameters
     ----------
@@ -217,7 +224,7 @@ def rls_output(model, i, scratch):
 
 @inlined
 def evaluate_rls(scratch, model, X, row, selection):
-    """Write f[i] at X[row], and its variance, for the kernels to evaluate.
+    """Write the output f[i] at X[row] and its variance, for the kernels to evaluate.
 
     Parameters
     ----------
@@ -248,7 +255,7 @@ def learn_rls(model, i, scratch, noise, decay, error):
     i
         Learner.
     noise
-        Variance of the target in units of P, > 0.
+        Variance of the target's noise, in the units of P, > 0.
     decay
         Factor, in (0, 1], of the weight of all earlier rounds.
     error
@@ -299,26 +306,26 @@ RAW_FORECASTERS = FORECASTERS._replace(draws_features=False)
 
 # --- Coefficients that walk: the whole covariance is stored ---------------------------------------
 #
-# For each kernel i, theta_i and its covariance P_i (F, F), in units of the noise, are stored. A
-# walk adds a multiple of I before each round, which costs a factor F^3. A stored P would lose
-# definiteness in the end if nothing were added. Here it does not: with features of norm 1 and a
-# walk of e, the smallest eigenvalue is at least e before a round and e / (1 + e) after it, far
-# above rounding errors. P <- P - v v' with v = P z / sqrt(1 + z'P z) subtracts the same product
-# from P_jk and P_kj, so half of P is stored.
+# Kernel i has coefficients theta_i (F,) and their covariance P_i (F, F), in units of the variance
+# of the noise. The random walk adds a multiple e of the identity to P_i before each round. A
+# factored P_i would need time of order F^3 for this, so P_i itself is stored. Its rounding errors
+# cannot make it indefinite: with features of norm 1 its smallest eigenvalue is at least e before a
+# round and e / (1 + e) after it, far above rounding errors. The update P <- P - v v' with v = P z /
+# sqrt(1 + z'P z) keeps P symmetric to the bit, so half of P is stored.
 #
-# Layout: as in ``core.linalg``, the rows of the upper triangle by blocks of eight.
-# ``covariance[i, b, j]`` is the pack P[8 b .. 8 b + 7, j] of kernel i for j >= 8 b; the rest
-# stays 0. F^2 multiply-adds give P z, two for each number above the diagonal, and F^2 / 2 the
-# update.
+# Layout: ``covariance[i, b, j]`` is the pack (eight numbers) P[8 b .. 8 b + 7, j] of kernel i for
+# j >= 8 b. Other entries stay 0. P z costs F^2 multiply-adds, two for each number above the
+# diagonal, and the update F^2 / 2.
 
 
 class RandomWalk(NamedTuple):
     """N learners with F = 2 D features each, in B blocks of eight.
 
     padded      (N, d, W) frequencies as in ``RandomFeatures``
-    theta       (N, 8 B) coefficients: sines, cosines; zeros behind
-    covariance  (N, B, 8 B, 8) upper triangle of P_i, see above; zeros behind
-    n_waves     (N,) int64, D; n_raw (N,) int64, zeros: as in ``Recursive``
+    theta       (N, 8 B) coefficients: of the sines, then of the cosines, then zeros
+    covariance  (N, B, 8 B, 8) upper triangle of P_i, see above; 0 beyond F
+    n_waves     (N,) int64, number D of frequencies
+    n_raw       (N,) int64, zeros: there are no other features
     """
 
     padded: np.ndarray
@@ -329,7 +336,7 @@ class RandomWalk(NamedTuple):
 
     @property
     def omega(self) -> np.ndarray:
-        """Frequencies (N, d, D). A view: writes change the model."""
+        """Frequencies (N, d, D), a view of ``padded``."""
         return self.padded[:, :, : self.n_waves[0]]
 
     @property
@@ -340,8 +347,9 @@ class RandomWalk(NamedTuple):
 class WalkScratch(NamedTuple):
     """Scratch of a round.
 
-    z            (N, 8 B) features of the evaluated kernels, each in its kernel's row
-    product      (N, 8 B) P z; variance (N,) z'P z
+    z         (N, 8 B) features of the evaluated kernels, each in the row of its kernel
+    product   (N, 8 B) P z
+    variance  (N,) z'P z
     """
 
     z: np.ndarray
@@ -350,7 +358,7 @@ class WalkScratch(NamedTuple):
 
 
 def fresh_walk(kernels: Sequence[Kernel], d: int, D: int, seed: int, prior: float) -> RandomWalk:
-    """Return initial learners whose coefficients are a random walk: theta_i = 0, P_i = prior I.
+    """Make learners whose coefficients follow a random walk, with theta_i = 0 and P_i = prior I.
 
     Parameters
     ----------
@@ -361,7 +369,7 @@ def fresh_walk(kernels: Sequence[Kernel], d: int, D: int, seed: int, prior: floa
     seed
         Seed of the features.
     prior
-        Variance of a coefficient in the first round, in units of the noise, > 0.
+        Variance of a coefficient in the first round, in units of the variance of the noise, > 0.
     """
     N, W = len(kernels), -(-2 * D // LANES) * LANES
     covariance = aligned((N, W // LANES, W, LANES))
@@ -387,10 +395,10 @@ def _walk_scratch(model: RandomWalk, threads: int) -> WalkScratch:
 
 @inlined
 def _add_column(P, w, below, beside, k, f):
-    """Add products with eight numbers of a column of P, which begin at w, to the packs k and f.
+    """Add products with eight numbers u of a column of P, which begin at w, to the packs k and f.
 
-    For k the numbers are multiplied by ``beside``, the z of the column. For f they are multiplied
-    by ``below``, the z of the rows.
+    u ``beside`` is added to k, where ``beside`` is the entry of z for this column. u ``below`` is
+    added to f, where ``below`` has the entries of z for the eight rows.
     """
     u = load(P, w)
     return fma(u, beside, k), fma(u, below, f)
@@ -400,8 +408,8 @@ def _add_column(P, w, below, beside, k, f):
 def _multiply_symmetric(P, i, z, product):
     """Write product[i] = P[i] z[i], and return z[i]'P[i] z[i]; z and product are (N, W).
 
-    P is read column by column of blocks. A number above the diagonal is read once, and used for
-    both its row and its column.
+    P is read by columns of blocks. A number above the diagonal is read once, and used for both its
+    row and its column.
     """
     W = z.shape[1]
     at = i * W
@@ -455,7 +463,7 @@ dispatch(evaluate_row, WalkScratch, _evaluate_walk)
 
 @inlined
 def _learn_and_walk(model, i, scratch, error, walk):
-    """Update theta_i and P_i by a row, then add ``walk`` I to P_i."""
+    """Update theta_i and P_i by the evaluated row, then add ``walk`` times the identity to P_i."""
     W = model.theta.shape[1]
     spread = 1.0 + scratch.variance[i]
     scale = 1.0 / math.sqrt(spread)
@@ -476,7 +484,7 @@ def _learn_and_walk(model, i, scratch, error, walk):
 
 @inlined
 def walk_every(model, scratch, f, y, walk):
-    """Learn y with all learners, then add the variance of the random walk.
+    """Learn y with all learners, then add the variance of a step of the random walk.
 
     Parameters
     ----------
@@ -487,7 +495,7 @@ def walk_every(model, scratch, f, y, walk):
     y
         Target.
     walk
-        Variance that a coefficient gains per round, in units of the noise, >= 0.
+        Variance that a coefficient gains per round, in units of the variance of the noise, >= 0.
     """
     for i in range(f.shape[0]):
         _learn_and_walk(model, i, scratch, y - f[i], walk)
@@ -503,9 +511,10 @@ RANDOM_WALK = RECURSIVE._replace(name="recursive, walking", scratch=_walk_scratc
 
 
 class StackedRls(NamedTuple):
-    """Two levels of forecasters: ``first`` has one per kernel, ``second`` a single one.
+    """Two levels of forecasters. ``first`` has one forecaster per kernel, and ``second`` has one.
 
-    The N inputs of ``second`` are the outputs of ``first``. Its constant feature stays 0.
+    The N inputs of ``second`` are the outputs of ``first``. Its coefficient of the constant 1 stays
+    0.
     """
 
     first: Recursive
@@ -517,7 +526,7 @@ class StackedRls(NamedTuple):
 
     @property
     def theta(self) -> np.ndarray:
-        """Coefficients of the kernels."""
+        """Coefficients of the forecasters of the kernels."""
         return self.first.theta
 
     @property
@@ -526,7 +535,11 @@ class StackedRls(NamedTuple):
 
 
 class StackedScratch(NamedTuple):
-    """Scratch of a round: scratch of both levels, and the output f (1,) of the second level."""
+    """Scratch of a round.
+
+    first, second  scratch of both levels
+    f              (1,) output of the second level
+    """
 
     first: RlsScratch
     second: RlsScratch

@@ -1,12 +1,12 @@
-"""Compute random features: the angles omega'x, and their sines and cosines, called waves.
+"""Random features of rows: the angles omega'x, and their sines and cosines, called waves.
 
 There are functions for one, four and eight rows at once. Frequencies are padded with zeros to
-(N, d, W), where W is D rounded up to a multiple of 8 (a pack, see ``simd``). Every function adds
-the terms of an angle in the order of the inputs, so that results do not depend on the number of
-rows at once.
+(N, d, W), where W is their number D rounded up to a multiple of 8 (a pack, see ``simd``). Every
+function adds the terms of an angle in the order of the inputs, so results do not depend on how many
+rows are computed at once.
 
-Coefficients theta (N, 2 W) are used without a mask, because the waves of the padding are 0:
-sin(0) is 0, and the cosines of the padding are set to 0.
+Coefficients theta (N, 2 W) are used without a mask, because the waves of the padding are 0: sin(0)
+is 0, and the cosines of the padding are set to 0.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from omkl.core.trigonometry import fill_pack
 
 @inlined
 def seven_packs(padded, w, X, row):
-    """Return the arguments at X[row] of seven packs of features.
+    """Return the angles omega'X[row] for seven packs of frequencies.
 
     Parameters
     ----------
     padded
         Frequencies (N, d, W).
     w
-        Flat index of the first frequency.
+        Flat index in ``padded`` of the first frequency.
     X, row
         Rows (n, d), and the index of one.
     """
@@ -56,7 +56,7 @@ def seven_packs(padded, w, X, row):
 
 @inlined
 def two_packs(padded, w, X, row):
-    """Do the same as ``seven_packs`` for two packs.
+    """Do the same as ``seven_packs`` for two packs of frequencies.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def two_packs(padded, w, X, row):
 
 @inlined
 def one_pack(padded, w, X, row):
-    """Do the same as ``seven_packs`` for one pack.
+    """Do the same as ``seven_packs`` for one pack of frequencies.
 
     Parameters
     ----------
@@ -96,17 +96,17 @@ def one_pack(padded, w, X, row):
 
 @inlined
 def arguments(padded, D, i, X, row, angle, start):
-    """Write angle[start : start + D] = omega_i X[row], summed over the inputs in their order.
+    """Write the angles of kernel i at X[row] to angle[start : start + D].
 
-    Seven packs are summed at once: an addition takes four cycles and two begin in each cycle, so
-    that the adders never wait.
+    Terms are summed in the order of the inputs. Seven packs are summed at once: an addition takes
+    four cycles and two can begin in each cycle, so seven independent sums keep the adders busy.
 
     Parameters
     ----------
     padded
         Frequencies (N, d, W).
     D
-        Number of arguments.
+        Number of angles.
     i
         Kernel.
     X, row
@@ -138,7 +138,7 @@ def arguments(padded, D, i, X, row, angle, start):
 
 @inlined
 def two_packs_of_four(padded, w, X, row):
-    """Return the arguments of two packs at the rows row .. row + 3, two per row.
+    """Return the angles of two packs of frequencies at the rows row .. row + 3, two packs per row.
 
     Parameters
     ----------
@@ -182,7 +182,7 @@ def two_packs_of_four(padded, w, X, row):
 
 @inlined
 def one_pack_of_four(padded, w, X, row):
-    """Return the arguments of one pack at the rows row .. row + 3, one per row.
+    """Return the angles of one pack of frequencies at the rows row .. row + 3, one pack per row.
 
     Parameters
     ----------
@@ -208,7 +208,7 @@ def one_pack_of_four(padded, w, X, row):
 
 @inlined
 def arguments_of_four(padded, D, i, X, row, angle):
-    """Write the numbers of ``arguments`` for the rows row .. row + 3, one row after the other.
+    """Write the angles of kernel i at the rows row .. row + 3, D for each row in turn.
 
     Parameters
     ----------
@@ -243,16 +243,16 @@ def arguments_of_four(padded, D, i, X, row, angle):
 
 @inlined
 def clear_behind(waves, z, D, W):
-    """Set the cosines in the padding of one row to 0. They are 1, the cosine of the angle 0.
+    """Set the cosines in the padding of one row to 0. Before, they are cos(0) = 1.
 
     Parameters
     ----------
     waves
         Sines and cosines.
     z
-        First place of the row.
+        Index of the first wave of the row.
     D, W
-        Number of features, and of places.
+        Number of frequencies, without and with padding.
     """
     if D < W:
         store(waves.cos, z + D, pack(0.0), W - D)
@@ -260,10 +260,11 @@ def clear_behind(waves, z, D, W):
 
 @inlined
 def dot_features(model, i, waves, z):
-    """Return a pack whose sum is theta_i'z sqrt(D).
+    """Return a pack whose sum is theta_i'z sqrt(D), where z are the random features.
 
-    Sines and cosines have separate sums: an addition takes four cycles, and two independent sums
-    halve the wait. Every other function adds in this order, so that the bits are the same.
+    Products with sines and with cosines have separate sums: an addition takes four cycles, and two
+    independent sums halve the wait. All functions here add in this order, so they give the same
+    bits.
 
     Parameters
     ----------
@@ -272,7 +273,7 @@ def dot_features(model, i, waves, z):
     i
         Kernel.
     waves, z
-        Sines and cosines, and their first index.
+        Sines and cosines, and the index of the first.
     """
     theta = model.theta
     S = theta.shape[1] // 2
@@ -293,9 +294,9 @@ def dot_features(model, i, waves, z):
 
 @inlined
 def output_at_row(model, i, X, row, angle, waves, z):
-    """Return f_i(X[row]), and write its features.
+    """Return f_i(X[row]), and write its waves.
 
-    The product of one pack with theta does not wait for the sines of the next.
+    The processor multiplies one pack of waves with theta while it computes the next pack.
 
     Parameters
     ----------
@@ -308,7 +309,7 @@ def output_at_row(model, i, X, row, angle, waves, z):
     angle
         Scratch (W,).
     waves, z
-        Output, and its first place.
+        Output, and the index of its first wave.
     """
     D = model.n_waves[0]
     theta = model.theta
@@ -359,7 +360,7 @@ def waves_of_rows(model, i, X, row, angle, waves, start):
     angle
         Scratch (4 W,).
     waves, start
-        Output, and its first place; rows are W apart.
+        Output, and the index of its first wave. Each row has W waves.
     """
     D = model.n_waves[0]
     W = model.padded.shape[2]
@@ -373,14 +374,14 @@ def waves_of_rows(model, i, X, row, angle, waves, start):
 
 @inlined
 def step_pack(theta, w, waves, z, scaled, shrink):
-    """Shrink eight coefficients, move them along the waves, store and return them.
+    """Update eight coefficients: shrink times theta plus scaled times waves. Return the new ones.
 
     Parameters
     ----------
     theta, w
-        Coefficients, and flat index of the first.
+        Coefficients, updated in place, and flat index of the first.
     waves, z
-        Sines or cosines, and first place.
+        Sines or cosines, and index of the first.
     scaled, shrink
         Factors of the waves and of the coefficients.
     """
@@ -391,7 +392,7 @@ def step_pack(theta, w, waves, z, scaled, shrink):
 
 @inlined
 def step_first(theta, w, waves, z, scaled, shrink, k):
-    """Do the same as ``step_pack`` for the first k of a pack.
+    """Do the same as ``step_pack`` for the first k of eight coefficients.
 
     Parameters
     ----------
@@ -407,9 +408,9 @@ def step_first(theta, w, waves, z, scaled, shrink, k):
 
 @inlined
 def gradient_step_at(model, i, waves, z, step, shrink):
-    """Update theta_i <- shrink theta_i - step times the features at z, and its squared norm.
+    """Update theta_i <- shrink theta_i - step times the features at z, and the norm of theta_i.
 
-    The norm is computed in the same pass, while the coefficients are in registers.
+    The squared norm is computed in the same pass, while the coefficients are in registers.
 
     Parameters
     ----------
@@ -418,7 +419,7 @@ def gradient_step_at(model, i, waves, z, step, shrink):
     i
         Kernel.
     waves, z
-        Sines and cosines, and their first index.
+        Sines and cosines, and the index of the first.
     step, shrink
         Factors of the features and of the coefficients.
     """
@@ -445,14 +446,14 @@ def gradient_step_at(model, i, waves, z, step, shrink):
 
 @inlined
 def gradient_step_and_output(model, i, waves, z, after, step, shrink):
-    """Do the same as ``gradient_step_at``, and return the output for the features at ``after``.
+    """Do the same as ``gradient_step_at``, and return the new output for other features.
 
     Parameters
     ----------
     model, i, waves, z, step, shrink
         As in ``gradient_step_at``.
     after
-        First place of the other features.
+        Index in ``waves`` of the first of the other features.
     """
     theta = model.theta
     S = theta.shape[1] // 2

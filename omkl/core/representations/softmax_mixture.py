@@ -1,17 +1,22 @@
 """Experts and their mixtures for classes: features are shared, outputs are not.
 
-An expert has one matrix P and, for each of K classes, coefficients theta_k. A further class costs a
-product theta_k'z and a step along P z, but no further P. Probabilities are a softmax of the K
-outputs, so that they sum to 1. A prediction averages over theta by MacKay's approximation, which
-divides the outputs by sqrt(1 + pi z'P z / 4). A row moves the coefficients of all classes along one
-line, P times the gradient of log p_y, to the largest posterior on it.
+An expert has features z, one matrix P (the covariance of coefficients, ``second_order``), and
+coefficients theta_k for each of K classes. A further class costs one product theta_k'z and one step
+along P z, but no further P. The probabilities of the classes are the softmax of the K outputs, so
+they sum to 1. A prediction averages over theta by MacKay's approximation: it divides the outputs by
+sqrt(1 + pi z'P z / 4). A row moves the coefficients of all classes along one line: P times the
+gradient of log p_y, where p_y is the probability of the class y of the row. The step goes to the
+maximum of the posterior on this line.
 
 Inputs, past targets and recursive learners are those of ``experts``. Two plain experts use targets
-alone: the frequencies of the classes, and the frequencies after the last class. Weights of the
-first mixture are multiplied by the probability of the true class, and a share of them restarts in
-each round. Another learner corrects the mixture by the differences of the experts from it. A last
-mixture combines the correction, the first mixture and plain experts. Boosted trees, whose sums are
-logits, are another expert. Until they are grown they predict the mixture of the others.
+alone: the frequencies of the classes, and the frequencies of the classes that followed the last
+class. Boosted trees, whose sums are logits, are another expert. Until they are grown they predict
+the mixture of the others.
+
+The weights of the first mixture are multiplied by the probability of the true class. In each round
+a share of them is distributed equally again. A further learner corrects the mixture by the
+differences of the experts from it. A last mixture combines the correction, the first mixture and
+plain experts.
 """
 
 from __future__ import annotations
@@ -55,34 +60,41 @@ from omkl.core.robust_moments import COUNT
 from omkl.core.simd import LANES, aligned
 
 PRIOR = 0.3  # variance of a coefficient of the correction
-SHARE = 1e-3  # share of the weights that restarts: 0.0001 to 0.01 give errors within 0.5 %
-TREES_USED = (0.05, 0.2)  # trees count as used above this weight, or coefficient of the correction
-FLATTEST, FLATTER = 3e-4, 1e-5  # shares of even probabilities in an expert's, in the correction's
+# Share of the weights that is distributed equally in each round: 0.0001 to 0.01 give errors within
+# 0.5 %.
+SHARE = 1e-3
+# The mixture "uses" trees above this weight, or above this coefficient of the correction.
+TREES_USED = (0.05, 0.2)
+# Shares of equal probabilities in the probabilities of an expert, and in those of the correction.
+FLATTEST, FLATTER = 3e-4, 1e-5
 UNSEEN = 0.5  # count of each class before the first row: Krichevsky and Trofimov
-# P takes in a share of the curvature that a row shows along its gradient: 2 / K, at least SHARED.
-# All classes share P, and most of them learn less from the row than the two with the largest
-# gradients. With many classes 0.25 to 0.6 give log losses within 3 %.
+# P is updated by a share of the curvature of the log loss along the gradient of a row: 2 / K, at
+# least SHARED. All classes share P, but most classes learn less from a row than the two with the
+# largest gradients. With many classes 0.25 to 0.6 give log losses within 3 %.
 SHARED = 0.4
-STEEPEST = 1e-13  # least curvature, whose inverse is the noise
-NOTHING = 1e-24  # squared length of a gradient that is not learned from
-MOST_STEPS, PRECISE = 60, 1e-12  # limits of the search for a step, usually two to four steps
+STEEPEST = 1e-13  # least curvature, because its inverse is the noise of the update
+NOTHING = 1e-24  # squared length of a gradient from which nothing is learned
+MOST_STEPS, PRECISE = 60, 1e-12  # limits of the search for a step, which usually takes two to four
 PLAIN = (MEAN, LAST, N_PLAIN)  # experts that are candidates themselves; the third is linear
-# All classes together have MOST_TREES trees, each class at least FEWEST; more than MOST_CLASSES
-# classes have none.
+# All classes together have MOST_TREES trees, but each class has at least FEWEST. With more than
+# MOST_CLASSES classes there are no trees.
 MOST_TREES, FEWEST, MOST_CLASSES = 200, 20, 32
 CORRECTED, MIXTURE = 0, 1  # first candidates of the last mixture; PLAIN follow
 
 
 class SoftmaxMixture(NamedTuple):
-    """Experts for K classes and their mixtures.
+    """N experts for K classes, and their mixtures.
 
-    experts     N - 1 experts, N - 3 of them learners; their own ``first.theta`` stays 0
-    trees       K ensembles of logits in raw inputs and past targets; one, of the second class, if K
-                is 2, and one that is never used if K is above MOST_CLASSES
-    theta       (M, K, 8 B) coefficients of all M parts of learners, as in ``experts.first``
-    counts      (K,) rows of each class; followed (K, K) the same by the class before (first index)
+    experts     N - 1 experts, N - 3 of them learners. Their ``first.theta`` is not used and stays 0
+    trees       K ensembles of logits that read raw inputs and past targets. For K = 2 one ensemble,
+                of the second class. For K > MOST_CLASSES one that is never used
+    theta       (M, K, 8 B) coefficients of the classes for all M parts of learners in
+                ``experts.first``
+    counts      (K,) number of rows of each class
+    followed    (K, K) number of rows of class j (second index) whose previous row had class i
     w           (N,) weights of the experts, of sum 1
-    covariance  (N + 1, N + 1) and coefficients (N + 1,) of the correction, shared by the classes
+    covariance  (N + 1, N + 1) covariance of the coefficients of the correction
+    coefficients   (N + 1,) coefficients of the correction, which all classes share
     last        (5,) weights of correction, mixture and PLAIN in the prediction
     """
 
@@ -104,12 +116,15 @@ class SoftmaxMixture(NamedTuple):
 class SoftmaxScratch(NamedTuple):
     """Scratch of a round.
 
-    outputs      (N - 3, K) theta_k'z
+    outputs      (N - 3, K) theta_k'z of the learners
     p            (N, K) probabilities of the experts
-    beyond       (N + 1, K) inputs of the correction; margin (K,) its logits
-    candidates   (5, K) probabilities in the last mixture; y_hat (K,) prediction, 2 p - 1
-    share, direction, moved   (K,) of a step
-    gradient, product         (N + 1,) of a step of the correction
+    beyond       (N + 1, K) inputs of the correction: differences of the log probabilities of the
+                 experts from those of the mixture, and log probabilities of the mixture
+    margin       (K,) logits of the correction
+    candidates   (5, K) probabilities in the last mixture
+    y_hat        (K,) prediction, 2 p - 1
+    share, direction, moved   (K,) scratch of a step
+    gradient, product         (N + 1,) gradient of the correction, and covariance times gradient
     """
 
     experts: ExpertsScratch
@@ -128,7 +143,7 @@ class SoftmaxScratch(NamedTuple):
 
 
 def trees_of_a_class(K: int) -> int:
-    """Return the number of trees in the logit of each of K classes."""
+    """Return the number of trees of each of K classes."""
     return min(N_TREES, max(FEWEST, MOST_TREES // K))
 
 
@@ -196,7 +211,7 @@ def _softmax(logits, scale, p):
 
 @inlined
 def _flatten(p, share):
-    """Mix p (K,) with a share of equal probabilities."""
+    """Mix the probabilities p (K,) with a share of equal probabilities."""
     K = p.shape[0]
     for k in range(K):
         p[k] = (1.0 - share) * p[k] + share / K
@@ -204,11 +219,12 @@ def _flatten(p, share):
 
 @inlined
 def _step_and_curvature(logits, direction, y, quadratic, scratch):
-    """Return the step along a direction (K,) of logits, and the variance of the direction there.
+    """Return the step s along a direction (K,) of logits, and the variance of the direction there.
 
-    The step s in [0, 1] maximises log p_y(logits + s direction) - s^2 quadratic / 2. Its derivative
-    is ``quadratic`` at 0, not above 0 at 1, and decreasing. It is found by Newton's steps,
-    bracketed by bisection. The variance is over the classes by their probabilities.
+    s in [0, 1] maximises log p_y(logits + s direction) - s^2 quadratic / 2. The derivative of this
+    function is decreasing, equal to ``quadratic`` at 0, and not above 0 at 1. Its zero is found by
+    Newton's steps, bracketed by bisection. The variance is taken over the classes by their
+    probabilities at s.
     """
     K = logits.shape[0]
     low, high, s, before = 0.0, 1.0, 0.0, 2.0
@@ -256,7 +272,10 @@ def _write_outputs(scratch, model):
 
 @inlined
 def _last_class(model):
-    """Return the class that was learned last. Even in a forged model file it is a valid index."""
+    """Return the class that was learned last.
+
+    The result is a valid index even if a model file contains another number.
+    """
     return min(model.followed.shape[0] - 1, max(0, int(model.experts.lags[0])))
 
 
@@ -284,16 +303,16 @@ def _write_probabilities(scratch, model, X, row):
 
 @inlined
 def _write_trees(scratch, model):
-    """Write the trees' probabilities into the last row of scratch.p.
+    """Write the probabilities of the trees into the last row of scratch.p.
 
-    Until trees exist, this row is the mixture of the other experts, so that the weight of the trees
+    Until trees exist, this row is the mixture of the other experts. Then the weight of the trees
     does not change.
     """
     write_columns(scratch.trees, scratch.experts.x, model.experts.lags[:TREE_LAGS])
     N, K = scratch.p.shape
     p = scratch.p[N - 1]
     if model.trees.fits[0] > 0:
-        scratch.margin[0] = 0.0  # for two classes trees give the logit of the second
+        scratch.margin[0] = 0.0  # for two classes, the trees give the logit of the second class
         E = model.trees.forest.base.shape[0]
         for e in range(E):
             scratch.margin[K - E + e] = evaluate_boosted(model.trees, scratch.trees, e)
@@ -312,7 +331,7 @@ def _write_trees(scratch, model):
 
 @inlined
 def _mix(w, p, mixture):
-    """Write the mixture (K,) of probabilities p (M, K) by weights w (M,)."""
+    """Write into mixture (K,) the mean of the probabilities p (M, K) with weights w (M,)."""
     for k in range(mixture.shape[0]):
         mixture[k] = 0.0
         for i in range(w.shape[0]):
@@ -351,7 +370,7 @@ dispatch(evaluate_row, SoftmaxScratch, _evaluate_softmax)
 
 @inlined
 def _learn_expert(scratch, model, i, y):
-    """Update theta_k of expert i along P z and the gradient, and update P by the row."""
+    """Move theta_k of expert i along P z by the gradient for class k, and update P by the row."""
     experts, first = model.experts, scratch.experts.first
     K = model.counts.shape[0]
     gradient, direction = scratch.moved, scratch.direction
@@ -386,7 +405,10 @@ def _learn_expert(scratch, model, i, y):
 
 @inlined
 def _learn_correction(scratch, model, y):
-    """Move the correction along P g, where g is the gradient of its log p_y."""
+    """Move the coefficients of the correction along P g, and update P.
+
+    P is their covariance, and g is the gradient of the log probability of the true class y.
+    """
     M, K = scratch.beyond.shape
     _softmax(scratch.margin, 1.0, scratch.share)
     for j in range(M):
@@ -417,7 +439,10 @@ def _learn_correction(scratch, model, y):
 
 @inlined
 def _learn_weights(w, p, y):
-    """Multiply w by the probabilities p[:, y] of the true class. Restart a share of the weights."""
+    """Multiply the weights w (M,) by the probabilities p[:, y] of the true class y, and scale them.
+
+    Then distribute the share SHARE of them equally.
+    """
     whole = 0.0
     for i in range(w.shape[0]):
         w[i] *= p[i, y]

@@ -1,14 +1,14 @@
-"""Exact kernels: learners that are a growing expansion over all rows so far.
+"""Exact kernels: learners that are a growing expansion over all rows so far (the support).
 
     f_i(x) = sum over s < t of alpha[i, s] kappa_i(x, x_s)
 
 Round t costs O(t (d + N)), and a stream of T rounds stores O(T (N + d)) numbers. Distances and
 inner products to the support are computed once per row and shared by all kernels.
 
-Rounds form tiles of ``TILE`` rounds. Tiles begin at rounds with fixed numbers, not where blocks
-begin. When rows arrive, their sums over the support of finished tiles are computed first, for many
-rows at a time and on several threads. The remaining terms, fewer than ``TILE``, follow in each
-round. So neither blocks nor threads change a bit.
+Rounds form tiles of ``TILE`` rounds. When rows arrive, their sums over the support of complete
+tiles ("far sums") are computed first, for many rows at a time and on several threads. The remaining
+terms, fewer than ``TILE``, are added in each round. Tiles begin at rounds with fixed numbers, not
+where blocks begin, so the bits depend neither on blocks nor on threads.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from omkl.core.weights import exp_of_pack
 
 # --- Sums of exact kernels over rows, composed of functions of the kernel families ----------------
 #
-# First the distances of a row x to many rows, then the sum of alpha kappa. An array (families, n)
-# has one line per family: the numbers that its kernels share, such as squared distances, or the
-# values of one kernel if the family shares nothing.
+# First the distances of a row x to many rows are computed, then the sum of alpha kappa. Distances
+# are stored in an array (families, n). If the kernels of a family share numbers, such as squared
+# distances, its line has these numbers. Otherwise its line has the values of one kernel at a time.
 
 
 CODES = {family.name: code for code, family in enumerate(BUILT_IN)}
@@ -38,15 +38,10 @@ POLYNOMIAL = CODES["polynomial"]
 SHARED = tuple(CODES[family.name] for family in BUILT_IN if family.shares)
 
 
-def parameter_of(kernel: Kernel) -> float:
-    """Return the number c of a kernel for compiled code."""
-    return FAMILIES[kernel.family].parameter(kernel.bandwidth)
-
-
 def _by_code(cases: Sequence[tuple[tuple[int, ...], Callable[..., Any]]]) -> Callable[..., Any]:
     """Return an inlined f(code, *args) that calls the function of the case with this code.
 
-    A case is (codes, function). An unknown code calls the function of the first case.
+    A case is (codes, function). A code in none of the cases calls the function of the first case.
     """
     codes, function = cases[-1]
     if len(cases) == 1:
@@ -71,7 +66,7 @@ def _by_code(cases: Sequence[tuple[tuple[int, ...], Callable[..., Any]]]) -> Cal
 
 
 def _added(term: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a loop over support rows that sums term(x_k, x_sk) over the inputs k, four at a time."""
+    """Return a function that sums term(x_k, x_sk) over the inputs k, for many support rows."""
     term = inlined(term)
 
     @inlined
@@ -85,11 +80,11 @@ def _added(term: Callable[..., Any]) -> Callable[..., Any]:
         rows
             Support rows (d, capacity).
         k
-            First input; the sums begin with input 0.
+            First of the inputs. For k = 0 the sums start at 0.
         start
             First column of ``rows``.
         row, s
-            Sums, updated in place, and the first place.
+            Sums, updated in place, and the index of the first.
         n
             Number of support rows, 0..8.
         """
@@ -113,7 +108,7 @@ def _added(term: Callable[..., Any]) -> Callable[..., Any]:
         Parameters
         ----------
         c
-            Parameter of the kernel. Not used: families that share distances have none.
+            Not used: families that share distances have no parameter here.
         x, rows, start
             As in ``add_four``.
         n
@@ -122,7 +117,7 @@ def _added(term: Callable[..., Any]) -> Callable[..., Any]:
             Output (n,) or longer.
         """
         whole = n - n % LANES
-        # Four inputs at a time: the sums in ``row`` are read and written once for all four.
+        # With four inputs at a time, the sums in ``row`` are read and written once for all four.
         for k in range(0, rows.shape[0], 4):
             for s in range(0, whole, LANES):
                 add_four(x, rows, k, start, row, s, LANES)
@@ -133,7 +128,10 @@ def _added(term: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _multiplied(term: Callable[..., Any], finish: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a loop over support rows that multiplies term(x_k, x_sk, c) over the inputs k."""
+    """Return a function that writes the values of one kernel at many support rows.
+
+    A value is finish(exp, c, s), with s the product of term(x_k, x_sk, c) over the inputs k.
+    """
     term, finish = inlined(term), inlined(finish)
 
     @inlined
@@ -149,7 +147,7 @@ def _multiplied(term: Callable[..., Any], finish: Callable[..., Any]) -> Callabl
         rows, start
             Support rows (d, capacity), and the first column.
         row, s
-            Output, and its first place.
+            Output, and its first index.
         n
             Number of support rows, 0..8.
         """
@@ -189,12 +187,12 @@ _evaluate = _by_code(
 
 @inlined
 def add_distances(model, rows, x, start, n, row):
-    """Write the numbers that the kernels of a family share, for each family in use.
+    """Write the numbers that the kernels of a family share, for each family of the dictionary.
 
     Parameters
     ----------
     model
-        Model with ``needs``.
+        Model with ``needs``, whether the dictionary has kernels of each family.
     rows
         Support rows (d, capacity).
     x
@@ -211,14 +209,14 @@ def add_distances(model, rows, x, start, n, row):
 
 @inlined
 def add_values(family, c, rows, x, start, n, row):
-    """Write the values of a kernel whose family shares nothing to row[:n].
+    """Write the values of a kernel to row[:n], if its family shares no numbers.
 
     For other families nothing is written, because ``add_distances`` has written their numbers.
 
     Parameters
     ----------
     family, c
-        Code of the family, and number of the kernel.
+        Code of the family, and parameter of the kernel.
     rows, x, start, n
         As in ``add_distances``.
     row
@@ -233,12 +231,12 @@ def add_values(family, c, rows, x, start, n, row):
 
 @inlined
 def _as_it_is(exp, c, s):
-    """Return s, the kernel values, for families that share no distances."""
+    """Return s: for families that share no numbers, s is already the value of the kernel."""
     return s
 
 
 def _sum(finish: Callable[..., Any]) -> Callable[..., Any]:
-    """Make the sum of alpha kappa over n terms, with kappa = finish(exp, c, distance)."""
+    """Return a function that sums alpha kappa over n terms, kappa = finish(exp, c, distance)."""
 
     @inlined
     def add(c, distance, alpha, n):
@@ -249,7 +247,7 @@ def _sum(finish: Callable[..., Any]) -> Callable[..., Any]:
         c
             Parameter of the kernel.
         distance
-            Distances, or values of a family that shares nothing.
+            Distances, or values of a kernel whose family shares no numbers.
         alpha
             Coefficients.
         n
@@ -269,7 +267,10 @@ def _sum(finish: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _gathered_sum(finish: Callable[..., Any]) -> Callable[..., Any]:
-    """Make ``_sum`` over the entries members - base (n,) of the distances, with the same bits."""
+    """Do the same as ``_sum`` for the distances at the indices members - base (n,).
+
+    The bits of the sum are the same.
+    """
 
     @inlined
     def add_eight(c, distance, members, base, alpha, s, n, sums):
@@ -282,9 +283,9 @@ def _gathered_sum(finish: Callable[..., Any]) -> Callable[..., Any]:
         members
             Columns of the support, ascending.
         base
-            Column of the first distance.
+            Column of the first entry of ``distance``.
         s, n
-            First term, and number of terms, 1..8.
+            Index of the first term, and number of terms, 1..8.
         sums
             Sums so far.
         """
@@ -314,7 +315,10 @@ def _gathered_sum(finish: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _each(make: Callable[..., Any]) -> Callable[..., Any]:
-    """Apply ``make`` to each ``finish`` function. Families with equal ones share one result."""
+    """Apply ``make`` to the ``finish`` of each family, and return a function that chooses by code.
+
+    Families with the same ``finish`` share one result.
+    """
     codes: dict[Any, tuple[int, ...]] = {}
     for code, family in enumerate(BUILT_IN):
         finish = family.finish if family.shares else _as_it_is
@@ -323,8 +327,8 @@ def _each(make: Callable[..., Any]) -> Callable[..., Any]:
 
 
 # sum_of(family, c, row, alpha, n) is the sum of alpha kappa over n terms with distances or values
-# row[:n]. gathered_sum_of(family, c, row, members, base, alpha, n) takes the entries
-# members[:n] - base of the row, to the same bits.
+# row[:n]. gathered_sum_of(family, c, row, members, base, alpha, n) uses row[members[:n] - base]
+# instead, and gives the same bits.
 sum_of, gathered_sum_of = _each(_sum), _each(_gathered_sum)
 
 
@@ -332,18 +336,19 @@ sum_of, gathered_sum_of = _each(_sum), _each(_gathered_sum)
 
 
 TILE = 64  # rounds whose far sums are computed together
-CHUNK = 256  # support rows per pass of distances
+CHUNK = 256  # support rows whose distances are computed at once
 
 
 class Expansion(NamedTuple):
     """Expansion of N kernels over the rows so far.
 
-    x       (d, capacity) rows, inputs first so that a pass over rows is contiguous
-    alpha   (N, capacity) coefficients
-    n       (1,) int64, number of rows
-    budget  (1,) int64, largest number of rows; 0 for no limit
-    family  (N,) int64, codes; parameter (N,) number c of each kernel
-    needs   (4,) bool, whether each family occurs
+    x          (d, capacity) rows, one per column, so that a pass over rows is contiguous
+    alpha      (N, capacity) coefficients
+    n          (1,) int64, number of rows
+    budget     (1,) int64, largest number of rows; 0 for no limit
+    family     (N,) int64, code of the family of each kernel
+    parameter  (N,) parameter c of each kernel
+    needs      (4,) bool, whether each family occurs
     """
 
     x: np.ndarray
@@ -362,9 +367,9 @@ class Expansion(NamedTuple):
 class ExpansionScratch(NamedTuple):
     """Scratch of the rounds of a tile.
 
-    far    (TILE, N) sums over the support of finished tiles
-    rows   (threads, 4, CHUNK) squared and absolute distances, inner products; values of one Cauchy
-           kernel, whose family shares nothing
+    far    (TILE, N) sums over the support of complete tiles
+    rows   (threads, 4, CHUNK) numbers for one chunk of support rows: squared distances, absolute
+           distances, inner products, and values of one Cauchy kernel
     upto   (1,) int64, number of support rows in the far sums
     next   (1,) int64, row of ``far`` for the next round
     """
@@ -376,7 +381,7 @@ class ExpansionScratch(NamedTuple):
 
 
 def check_kernels(kernels: Sequence[Kernel]) -> None:
-    """Raise ValueError for a kernel whose family has no compiled pieces."""
+    """Raise ValueError for a kernel whose family has no ``term`` and ``finish`` to compile."""
     for kernel in kernels:
         if kernel.family not in CODES:
             raise ValueError(
@@ -388,11 +393,11 @@ def check_kernels(kernels: Sequence[Kernel]) -> None:
 def empty_expansion(kernels: Sequence[Kernel], d: int) -> Expansion:
     """Return an expansion that contains no rows yet, with arrays for one tile.
 
-    Raises ValueError for a kernel whose family has no compiled pieces.
+    Raises ValueError for a kernel whose family has no ``term`` and ``finish`` to compile.
     """
     check_kernels(kernels)
     family = np.array([CODES[k.family] for k in kernels], dtype=np.int64)
-    parameter = np.array([parameter_of(k) for k in kernels])
+    parameter = np.array([FAMILIES[k.family].parameter(k.bandwidth) for k in kernels])
     needs = np.zeros(len(CODES), dtype=np.bool_)
     needs[family] = True
     return Expansion(
@@ -407,7 +412,10 @@ def empty_expansion(kernels: Sequence[Kernel], d: int) -> Expansion:
 
 
 def with_capacity(model: Expansion, n_rows: int) -> Expansion:
-    """Return the expansion in arrays for ``n_rows`` rows. Without a budget arrays double."""
+    """Return the expansion with room for ``n_rows`` rows. Arrays that grow at least double.
+
+    With a budget, the arrays already have their final size.
+    """
     capacity = model.x.shape[1]
     if n_rows <= capacity or model.budget[0]:
         return model
@@ -419,14 +427,8 @@ def with_capacity(model: Expansion, n_rows: int) -> Expansion:
 
 
 @inlined
-def _support_distances(model, x, start, n, row):
-    """Write the distances of x (d,) to n rows of the support."""
-    add_distances(model, model.x, x, start, n, row)
-
-
-@inlined
 def _add_sums(model, x, start, n, row, f):
-    """Add to f (N,) the sums over n support rows from start on; row has their distances."""
+    """Add to f (N,) the sums over n support rows from ``start`` on. ``row`` has their distances."""
     for i in range(f.shape[0]):
         family, parameter = model.family[i], model.parameter[i]
         add_values(family, parameter, model.x, x, start, n, row[family])
@@ -436,9 +438,9 @@ def _add_sums(model, x, start, n, row, f):
 
 @compiled
 def far_sums(model, upto, X, first, last, far, row):
-    """Write far[r] (N,), the sums of row X[r] over the support rows before ``upto``.
+    """Write far[r] (N,): the sums at row X[r] over the support rows before ``upto``.
 
-    It runs chunk by chunk over the support, so that coefficients are read once for all rows.
+    The loop over chunks of the support is outside, so that coefficients are read once for all rows.
 
     Parameters
     ----------
@@ -461,40 +463,13 @@ def far_sums(model, upto, X, first, last, far, row):
     for start in range(0, upto, CHUNK):
         n = min(CHUNK, upto - start)
         for r in range(first, last):
-            _support_distances(model, X[r], start, n, row)
+            add_distances(model, model.x, X[r], start, n, row)
             _add_sums(model, X[r], start, n, row, far[r])
 
 
 @inlined
-def outputs(model, x, scratch, f):
-    """Write f (N,) at x from its far sums and the rows of the current tile, and store x.
-
-    Parameters
-    ----------
-    model, scratch
-        Expansion, and scratch with the far sums.
-    x
-        Row (d,).
-    f
-        Output (N,).
-    """
-    n = model.n[0]
-    upto = scratch.upto[0]
-    for k in range(x.shape[0]):
-        model.x[k, n] = x[k]
-    row = scratch.rows[0]
-    for i in range(f.shape[0]):
-        f[i] = scratch.far[scratch.next[0], i]
-    for start in range(upto, n, CHUNK):
-        some = min(CHUNK, n - start)
-        _support_distances(model, x, start, some, row)
-        _add_sums(model, x, start, some, row, f)
-    scratch.next[0] += 1
-
-
-@inlined
 def _leave_out_first(rows, i, n):
-    """Move rows[i, 1 : n + 1] to rows[i, :n], eight at a time."""
+    """Remove rows[i, 0]: move rows[i, 1 : n + 1] to rows[i, :n], eight numbers at a time."""
     first = i * rows.shape[1]
     whole = n - n % LANES
     for s in range(0, whole, LANES):
@@ -507,7 +482,7 @@ def fade_and_add(model, i, fade, c):
     """Multiply alpha_i by ``fade``, and append c for the row of this round.
 
     If the budget is full, the oldest coefficient is removed. Call this function for every kernel
-    before ``append``, which does the same with the rows.
+    before ``append``, which appends the row and removes the oldest row.
 
     Parameters
     ----------
@@ -534,9 +509,9 @@ def fade_and_add(model, i, fade, c):
 
 @inlined
 def append(model):
-    """Append the row x[:, n] of this round, whose coefficients are written.
+    """Append the row x[:, n] of this round, after its coefficients were written.
 
-    If the budget is full, the oldest row, which is the first, is removed.
+    If the budget is full, the oldest row is removed.
     """
     n = model.n[0]
     budget = model.budget[0]
@@ -548,7 +523,23 @@ def append(model):
 
 
 def _evaluate_expansion(scratch, model, X, row, selection):
-    outputs(model, X[row], scratch, selection.f)
+    """Write the outputs at X[row]: its far sums plus the terms of the current tile. Store the row.
+
+    Parameters
+    ----------
+    scratch, model, X, row, selection
+        As in ``evaluate_row``. ``scratch`` has the far sums.
+    """
+    n, x, f = model.n[0], X[row], selection.f
+    for k in range(x.shape[0]):
+        model.x[k, n] = x[k]
+    for i in range(f.shape[0]):
+        f[i] = scratch.far[scratch.next[0], i]
+    for start in range(scratch.upto[0], n, CHUNK):
+        some = min(CHUNK, n - start)
+        add_distances(model, model.x, x, start, some, scratch.rows[0])
+        _add_sums(model, x, start, some, scratch.rows[0], f)
+    scratch.next[0] += 1
 
 
 dispatch(evaluate_row, ExpansionScratch, _evaluate_expansion)
@@ -557,7 +548,7 @@ dispatch(evaluate_row, ExpansionScratch, _evaluate_expansion)
 def prepare_tile(
     model: Expansion, scratch: ExpansionScratch, X: np.ndarray, pool: ThreadPoolExecutor | None
 ) -> Expansion:
-    """Compute the far sums of rows that fit into the current tile.
+    """Compute the far sums (module docstring) of rows that fit into the current tile.
 
     Parameters
     ----------
@@ -595,7 +586,7 @@ def in_parts(
     Parameters
     ----------
     part
-        Function of the thread k and its rows first .. last - 1.
+        Function of the index k of a thread and its rows first .. last - 1.
     n_rows, n_threads
         Number of rows, and largest number of threads.
     pool
@@ -619,7 +610,7 @@ def _growing(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) 
 
 
 def _sliding(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> Expansion:
-    """Make arrays for ``params.budget`` rows and the current one, in whole packs.
+    """Make an expansion over at most ``params.budget`` rows, with room for the current row too.
 
     Coefficients change after they are written, so no sums can be computed in advance.
     """

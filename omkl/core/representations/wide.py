@@ -1,10 +1,10 @@
 """Ridge regression on many random features, solved from normal equations at growing intervals.
 
-Random features are sines and cosines, one of each per frequency. For F features the sum of z z'
-over the rows costs F^2 / 2 multiply-adds per row. Rows are added in blocks of TILE_ROWS rows,
-called tiles. A solution costs F^3 / 6 more, once in up to 2,048 rows. Recursive least squares would
-cost 2 F^2 per row and wait for memory. Tiles begin at rows with fixed numbers, so that results do
-not depend on how the caller splits rows.
+Random features are sines and cosines, one of each per frequency. With F features, adding a row to
+the normal equations costs F^2 / 2 multiply-adds. Rows are added in blocks of TILE_ROWS rows, called
+tiles. A solution costs F^3 / 6 more, at most about once in 2,048 rows on long streams. Recursive
+least squares would cost 2 F^2 per row and wait for memory. Tiles begin at rows with fixed numbers,
+so results do not depend on how the caller splits rows.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from omkl.core.linalg import TILE_ROWS, add_tile, dot_from, eliminate
 from omkl.core.simd import LANES, aligned, fma, load, store
 from omkl.core.trigonometry import sincos_of_pack
 
-RIDGE = 0.05
-BEGIN = 512  # rows before the first one that is added, to save time on short streams
+RIDGE = 0.05  # penalty of the squared norm of theta
+BEGIN = 512  # first rows that are not added, to save time on short streams
 FIRST = 1024  # rows that are added before the first solution
 GROWTH = 1.25  # growth of the number of rows from one solution to the next
-MOST_BETWEEN = 2048  # rows between two solutions
+MOST_BETWEEN = 2048  # most rows between two solutions
 MEMORY = 65536  # rows; sums fade by 1 / MEMORY per row
-MOST_PATIENCE = 8
+MOST_PATIENCE = 8  # at least one tile in so many is added
 
 
 class Wide(NamedTuple):
@@ -35,15 +35,16 @@ class Wide(NamedTuple):
     padded    (D / 8, d, 8) frequencies in groups of eight, so that memory is read in order
     theta     (W,) coefficients of the sines, the cosines, the columns and 1, then zeros. W is F + 1
               rounded up to a multiple of 8
-    moments   (1, W, W) sums of b b' with b = (features, target - ``centre``); upper triangle
-    tile      (TILE_ROWS, W) rows b that are not added to ``moments`` yet
+    moments   (1, W, W) sums of b b' with b = (features, target - ``centre``); only the upper
+              triangle is valid
+    tile      (TILE_ROWS, W) vectors b of rows that are not in ``moments`` yet
     centre    (1,) first target, which is subtracted from all targets
     n         (1,) int64, number of rows so far; tiles begin at multiples of TILE_ROWS
-    n_added   (1,) int64, number of rows that were added to ``moments``
+    n_added   (1,) int64, number of rows that were added
     wait      (1,) int64, number of rows to add until the next solution
     fits      (1,) int64, number of solutions so far
-    patience  (1,) int64: one tile in ``patience`` is added, to save time while the mixture gives
-              the prediction no weight; otherwise 1
+    patience  (1,) int64, one tile in ``patience`` is added. It is above 1, to save time, while the
+              mixture gives the prediction no weight
     """
 
     padded: np.ndarray
@@ -59,7 +60,11 @@ class Wide(NamedTuple):
 
 
 class WideScratch(NamedTuple):
-    """Scratch: vector b (W,) of the row, and matrix (W, W) of a solution."""
+    """Scratch of a round.
+
+    b     (W,) vector b of the row, as in ``Wide``
+    work  (W, W) matrix of a solution
+    """
 
     b: np.ndarray
     work: np.ndarray
@@ -120,7 +125,7 @@ def _n_waves(model):
 
 @inlined
 def _write_features(model, scratch, x, n_columns):
-    """Write the features of x into scratch.b.
+    """Write the features of a row x into scratch.b.
 
     These are sines and cosines of the first d columns, the first ``n_columns`` columns, and 1.
     """
@@ -140,9 +145,9 @@ def _write_features(model, scratch, x, n_columns):
 
 @inlined
 def evaluate_wide(model, scratch, x, n_columns):
-    """Return the prediction at a row, 0 before the first solution.
+    """Return the prediction for a row, 0 before the first solution.
 
-    Also write the features of the row, unless neither the prediction nor ``learn_wide`` needs them.
+    The features of the row are only written if the prediction or ``learn_wide`` needs them.
 
     Parameters
     ----------
@@ -195,8 +200,8 @@ def learn_wide(model, scratch, y, n_columns, is_used):
 def _solve(model, scratch, n_columns, is_used):
     """Solve (Z'Z + RIDGE I) theta = Z'y by a Cholesky factorisation.
 
-    The coefficient of the constant feature 1 is not penalised. If rounding makes a pivot not
-    positive, theta stays unchanged.
+    Z (n, F) are the features of the added rows. The coefficient of the constant feature 1 has no
+    penalty. If rounding makes a pivot not positive, theta stays unchanged.
     """
     W, K = model.theta.shape[0], 2 * _n_waves(model) + n_columns + 1
     work = scratch.work
