@@ -294,7 +294,7 @@ DOUBLING_FAILURES = EXPECTED_FAILURES | {
 
 @register_as("gf_doubling", representation=RANDOM_FEATURES, expected_failures=DOUBLING_FAILURES)
 class Doubling:
-    """OMKL-GF, doubling: steps of (24) without a known horizon, by restarts in rounds 2^m.
+    """OMKL-GF, doubling: the steps of (24) for an unknown horizon, with restarts in rounds 2^m.
 
     Paper    P. M. Ghari, Y. Shen, "Graph-Aided Online Multi-Kernel Learning", JMLR, remark below
              (24): a doubling trick, cited from N. Cesa-Bianchi, G. Lugosi, "Prediction, Learning,

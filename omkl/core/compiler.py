@@ -138,8 +138,7 @@ def dispatch(step: Any, kind: type, function: Callable[..., Any]) -> None:
 
     ``step`` is a ``functools.singledispatch`` function, which chooses by class in plain Python.
     Compiled code chooses by the same class at compile time. One could also pass ``function`` as an
-    argument. But then its address would be part of the types, and code on disk could not be found
-    again by another process.
+    argument, but the types of functions are not stable keys for the cache on disk.
 
     Parameters
     ----------

@@ -123,9 +123,9 @@ TIE = 1e-9  # levels and ranks that differ by less count as equal, so that round
 
 @inlined
 def quantile(ordered, n, level):
-    """Return the (1 - level)-quantile of n scores and a further, infinite one, at most the n-th.
+    """Return the (1 - level)-quantile of n scores and one further score that counts as infinite.
 
-    The result is 0 for a level of 1.
+    The result is at most the largest of the n scores, and 0 for a level of 1.
 
     Parameters
     ----------

@@ -355,7 +355,7 @@ if ENABLED:
 
     @_instruction(("array", "index", "start", "base", "n"), _a_pack)
     def _gather(context: Any, builder: Any, kinds: Any, args: Any) -> Any:
-        """Gather one number at a time.
+        """Compile ``gather``, which reads one number at a time.
 
         A vector load would have to wait if some of its numbers were written just before.
         """

@@ -301,7 +301,7 @@ def _evaluate_rest(scratch, model):
 
 @inlined
 def _share_of_rest(model):
-    """Return the share, in [0, 1], of the error predicted by trees that is added to the mixture."""
+    """Return b in [0, 1]: the mixture is corrected by b times the error that trees predict."""
     if not (model.rest[0] > 0.0 and model.noise[0] > 0.0):
         return 0.0
     noise = model.noise[0] / model.noise[1]

@@ -109,7 +109,7 @@ def whole_packs(coefficients: np.ndarray) -> np.ndarray:
 def random_features(
     dictionary: Sequence[Kernel], d: int, D: int, rng: np.random.Generator
 ) -> RandomFeatures:
-    """Make learners with frequencies drawn kernel by kernel, and zero coefficients.
+    """Make learners with zero coefficients, and draw their frequencies kernel by kernel.
 
     Parameters
     ----------
