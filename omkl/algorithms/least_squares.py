@@ -91,7 +91,7 @@ class RidgeRff:
     Task     regression; full information; no step size.
     Round    As in ``ridge`` with the 2 D random features z(x_t) in place of (x_t, 1).
     Symbols  lam        regularisation, > 0
-             bandwidth  of the kernel exp(-||x - x'||^2 / bandwidth), > 0: there is no 2 in it
+             bandwidth  of the kernel exp(-||x - x'||^2 / bandwidth), without a factor 2, > 0
     Cost     O(D^2 + D d) time per round; O(D^2 + D d) memory.
     Bound    that of ``ridge`` with 2 D in place of d + 1 and Z = 1.
     Reading  bandwidth has the same meaning as in ``rbf``.
@@ -129,7 +129,7 @@ class Ewrls:
                 below, theta minimises sum_{s<=t} decay^(t-s) (theta'z_s - y_s)^2 +
                 lam decay^(t-1) ||theta||^2.
     Symbols  lam        regularisation, > 0
-             bandwidth  of the kernel exp(-||x - x'||^2 / bandwidth), > 0: there is no 2 in it
+             bandwidth  of the kernel exp(-||x - x'||^2 / bandwidth), without a factor 2, > 0
              decay      weight of a row relative to the next one, in (0, 1]; about 1 / (1 - decay)
                         rows count, and 1 forgets nothing
     Cost     O(D^2 + D d) time per round; O(D^2 + D d) memory.

@@ -381,7 +381,9 @@ def choose_refined_neighbours(state, xi, selection):
 
 @inlined
 def add_refined(links, node, n, evaluate):
-    """Append the ends of the edges added at a node to a list of kernels, and return its length.
+    """Append to a list of kernels the ends of the edges that were added at a node.
+
+    Return the new length of the list.
 
     Parameters
     ----------

@@ -502,7 +502,7 @@ _learn_one = specialise_on_first_call(_follow)
 
 @compiled
 def _follow_series(state, units, slots, y_hat, y, late, half, alpha, eta):
-    """Do the same as ``_follow`` for many series, with scores in mean errors of each series."""
+    """Do the same as ``_follow`` for many series, with scores in units of their mean error."""
     for r in range(y_hat.shape[0]):
         s = slots[r]
         n_errors = max(units[s, LABELS] - late, 0.0)

@@ -255,7 +255,7 @@ def take_number(state, k, x, moves):
 
 @inlined
 def _share(share, is_outside, memory):
-    """Return the share of outside numbers after a further number, with a memory in rows."""
+    """Return the share of outside numbers after a further number. ``memory`` is in rows."""
     if is_outside:
         return share + (1.0 - share) / memory
     # A smaller share is lost in the next sum, and would soon be subnormal, which is slow.
@@ -422,14 +422,14 @@ def take_row(state, x, most, out, far):
 
 @compiled_strict
 def standardise_rows(starts, slots, learns, moments, X, most, out, far, scratch):
-    """Standardise rows of many series as ``take_row`` does, and add those to learn from.
+    """Standardise rows of many series as ``take_row`` does, and add the rows of some runs.
 
     Parameters
     ----------
     starts, slots, learns
         Runs of rows of one series: run g has the rows starts[g] .. starts[g + 1] - 1 and the slot
-        slots[g] of ``moments``. If learns[g] is False, each row is standardised as if it came next,
-        but the moments of slots[g] do not change.
+        slots[g] of ``moments``. If learns[g] is False, the rows of the run are not added: each of
+        them is standardised as if it came next, and the moments of slots[g] do not change.
     moments
         Moments of all slots (S, C, N_NUMBERS), updated in place.
     X

@@ -219,7 +219,7 @@ if ENABLED:
     # of the result, or None if the instruction does not apply to such arguments.
 
     def _instruction(names: Sequence[str], result: Any) -> Callable[[Any], Any]:
-        """Return a decorator of ``build`` that makes an intrinsic with these argument names."""
+        """Return a decorator that makes ``build`` an intrinsic with these argument names."""
 
         def decorate(build: Any) -> Any:
             def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class Privacy(NamedTuple):
-    """Settings ``privacy.*`` of a run with noise: the values of the module docstring."""
+    """Settings ``privacy.*`` of a run with noise. The module docstring defines them."""
 
     epsilon: float
     delta: float
