@@ -6,7 +6,7 @@ import argparse
 import csv
 import io
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from omkl.commands import terminal
 from omkl.datasets import notices, tables
 from omkl.datasets.base import Chunk
 from omkl.datasets.columns import columns_described, known_ahead
-from omkl.datasets.stream import ahead
+from omkl.datasets.stream import ahead, ahead_in_series
 from omkl.online import learner as online
 from omkl.online import model_file
 from omkl.online.learner import OnlineLearner
@@ -108,7 +108,7 @@ def _predicted(learner: OnlineLearner, columns: dict[str, Any] | None, file: str
     pieces = tables.inputs_in(cfg, described, learner.inputs, new_words=words)
 
     def blocks() -> Iterator[list[np.ndarray]]:
-        for X, rows in _with_known_ahead(pieces, columns or {}):
+        for X, _, rows, *_ in _with_known_ahead(pieces, columns or {}, ahead):
             texts = [";".join(inputs[row]) for row in learner.far_out(X)] if tells_far else None
             far = [] if texts is None else [np.array(texts, dtype=object)]
             yield [rows, *[rows + horizon] * bool(horizon), *_columns(learner, X), *far]
@@ -134,26 +134,29 @@ def _csv(
 
 
 def _with_known_ahead(
-    pieces: Iterable[tuple[np.ndarray, np.ndarray, Any]], columns: dict[str, Any]
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield inputs and row numbers; inputs known ahead are taken from the predicted row.
+    pieces: Iterable[tuple[np.ndarray, np.ndarray, Any]],
+    columns: dict[str, Any],
+    shifted: Callable[[Iterable[Chunk], int, np.ndarray], Iterator[Chunk]],
+) -> Iterator[Chunk]:
+    """Yield rows with the number of the predicted row as target, NaN if it is not in the file.
 
-    Warn of rows whose predicted row is not in the file.
+    Inputs known ahead are taken from the predicted row. Warn of rows that lack it.
     """
+    chunks: Iterator[Chunk]
+    chunks = (Chunk(X, rows.astype(float), rows, series=series) for X, rows, series in pieces)
     horizon = columns.get("horizon")
     if not horizon:
-        yield from ((X, rows) for X, rows, _ in pieces)
+        yield from chunks
         return
     known = known_ahead(columns_described(columns["columns"]), columns["reading"].get("columns"))
-    chunks = (Chunk(X, np.full(len(X), np.nan), rows) for X, rows, _ in pieces)
-    last = 0
-    for chunk in ahead(chunks, horizon, known):
-        last = int(chunk.rows[-1]) if len(chunk.rows) else last
-        yield chunk.x, chunk.rows
-    if len(known) and last:
+    lacking: list[int] = []
+    for chunk in shifted(chunks, horizon, known):
+        lacking += chunk.rows[np.isnan(chunk.y)].tolist()
+        yield chunk
+    if len(known) and lacking:
         warn(
-            f"rows {max(last - horizon, 0) + 1:,} to {last:,} lack the dates and known columns of "
-            f"the row {horizon} further down: append the coming rows to the file",
+            f"{len(lacking):,} rows, the last being row {lacking[-1]:,}, lack the dates and known "
+            f"columns of the row {horizon} further down: append the coming rows to the file",
             "omkl-predict",
         )
 
@@ -185,17 +188,27 @@ def _of_series(
     words: dict[str, Counter[str]] = {}
     pieces = tables.inputs_in(cfg, described, model.settings.inputs, whole, words)
 
+    horizon = (columns or {}).get("horizon") or 0
+
     def blocks() -> Iterator[list[np.ndarray]]:
         new = dict[Any, None]()
-        for X, rows, series in pieces:
+        for chunk in _with_known_ahead(pieces, columns or {}, ahead_in_series):
+            X, series = chunk.x, chunk.series
             assert series is not None  # the settings name their column
             new.update(dict.fromkeys(name for name in series if name not in known))
             ends = list(model.predict_interval(X, series=series).T) if has else []
-            yield [rows, series, model.predict(X, series=series), *ends]
+            later = [_whole(chunk.y)] * bool(horizon)
+            yield [chunk.rows, *later, series, model.predict(X, series=series), *ends]
         if new:
             warn(f"{len(new):,} series that the model has not: {few(new)}", "omkl-predict")
 
-    return _csv(["row", column, "y_hat", *["low", "high"] * has], blocks(), words)
+    later = ["target_row"] * bool(horizon)
+    return _csv(["row", *later, column, "y_hat", *["low", "high"] * has], blocks(), words)
+
+
+def _whole(rows: np.ndarray) -> np.ndarray:
+    """Return row numbers (n,) as cells, "" for NaN."""
+    return np.array(["" if np.isnan(row) else int(row) for row in rows], dtype=object)
 
 
 def _names(learner: OnlineLearner) -> list[str]:

@@ -118,29 +118,50 @@ class Units(NamedTuple):
         return np.where(self.scale > 0.0, self.scale, np.nan)
 
 
-def no_series(n: int, seasons: Sequence[int]) -> Series:
+def no_series(n: int, seasons: Sequence[int], late: int = 0) -> Series:
     """Return the state of n series before their first rows.
 
-    ``seasons`` are the lengths of the seasons in rows.
+    ``seasons`` and ``late`` are as in ``lags_of``.
     """
     regrets = no_regrets(N_PLAIN + len(seasons))
     regrets.w[:] = np.arange(len(regrets.w)) == LAST_VALUE
-    length = max(LAST_LAG + 1, 2 * max(seasons, default=0) + 1)
+    length = max(LAST_LAG + 1, 2 * max(seasons, default=0) + 1) + late
     return Series(
         np.zeros((n, N_NUMBERS)), np.full((n, length), np.nan), np.zeros(2),
         regrets, np.zeros(N_PLAIN + len(seasons) + 2), np.zeros(2),
     )  # fmt: skip
 
 
-def lags_of(seasons: Sequence[int]) -> np.ndarray:
-    """Return the lags (L,), in rows, of the past targets that are inputs."""
-    around = [lag for m in seasons for lag in (m - 1, m, m + 1, 2 * m)]
-    return np.array([*range(FIRST_LAG, LAST_LAG + 1), *around])
+class Lags(NamedTuple):
+    """Lags, in rows, of the past targets that predictions read. Lag 1 is the last known target.
+
+    inputs    (L,) lags of the inputs
+    seasonal  (M,) lag of the candidate of each season
+    behind    number of last known targets that were not known at the prediction
+    """
+
+    inputs: np.ndarray
+    seasonal: np.ndarray
+    behind: int = 0
+
+
+def lags_of(seasons: Sequence[int], late: int = 0) -> Lags:
+    """Return the lags for seasons (M,) in rows.
+
+    If each target is only known after ``late`` further rows of its series, the lag of a season is
+    that of the last known target in the same phase as the predicted row.
+    """
+    inputs, seasonal = [*range(FIRST_LAG, LAST_LAG + 1)], []
+    for m in seasons:
+        lag = m * (late // m + 1) - late
+        inputs += [lag - 1 or lag + m - 1, lag, lag + 1, lag + m]
+        seasonal.append(lag)
+    return Lags(np.array(inputs), np.array(seasonal, dtype=np.int64))
 
 
 def n_inputs(seasons: Sequence[int]) -> int:
     """Return the number E of inputs that ``Units`` add to a row."""
-    return len(lags_of(seasons)) + 2
+    return len(lags_of(seasons).inputs) + 2
 
 
 def waves_of(cycles: np.ndarray) -> np.ndarray:
@@ -155,7 +176,7 @@ def waves_of(cycles: np.ndarray) -> np.ndarray:
 
 def units_of(
     series: Series,
-    seasons: np.ndarray,
+    lags: Lags,
     slots: np.ndarray,
     y: np.ndarray | None = None,
     starts: np.ndarray | None = None,
@@ -166,8 +187,8 @@ def units_of(
     ----------
     series
         State, updated in place.
-    seasons
-        Lengths of the seasons in rows (M,).
+    lags
+        Lags of the inputs and of the candidates.
     slots
         Index in ``series`` (n,) of the series of each row.
     y
@@ -177,13 +198,13 @@ def units_of(
         (G + 1,) index of the first row of each group, and n. The units of all rows of a group are
         computed before any target of the group is learned. None: all rows are one group.
     """
-    n, lags = len(slots), lags_of(seasons.tolist())
+    n = len(slots)
     units = Units(
-        np.empty((n, len(lags) + 2)), np.empty(n), np.empty(n),
-        np.empty((n, N_PLAIN + len(seasons))),
+        np.empty((n, len(lags.inputs) + 2)), np.empty(n), np.empty(n),
+        np.empty((n, N_PLAIN + len(lags.seasonal))),
     )  # fmt: skip
     _follow(
-        series.numbers, series.ring, series.relative, seasons, lags, slots,
+        series.numbers, series.ring, series.relative, lags, slots,
         *_targets(n, y, starts), *units,
     )  # fmt: skip
     return units
@@ -275,26 +296,27 @@ def _scale(numbers, relative, s):
 
 
 @inlined
-def _write(numbers, ring, relative, seasons, lags, s, r, inputs, location, scale, candidates):
+def _write(numbers, ring, relative, lags, s, r, inputs, location, scale, candidates):
     """Write the units, inputs and candidates of row r, which belongs to series s.
 
     The candidates written here are past targets. The caller adds those of learners.
     """
-    R, n = ring.shape[1], int(numbers[s, STEPS])
-    last = numbers[s, LAST]
+    R, n = ring.shape[1], int(numbers[s, STEPS]) - lags.behind
+    last = ring[s, (n - 1) % R] if lags.behind else numbers[s, LAST]
+    scale[r] = _scale(numbers, relative, s) if math.isfinite(last) else 0.0
+    known = last if numbers[s, KNOWN] > 0.0 else math.nan
+    last = last if math.isfinite(last) else 0.0
     location[r] = last
-    scale[r] = _scale(numbers, relative, s)
     unit = scale[r] if scale[r] > 0.0 else np.inf
-    L = lags.shape[0]
+    L = lags.inputs.shape[0]
     for k in range(L):
-        off = (ring[s, (n - lags[k]) % R] - last) / unit
+        off = (ring[s, (n - lags.inputs[k]) % R] - last) / unit
         inputs[r, k] = min(FARTHEST_LAG, max(-FARTHEST_LAG, off)) if math.isfinite(off) else 0.0
     inputs[r, L] = math.log(scale[r]) if scale[r] > 0.0 else 0.0
     inputs[r, L + 1] = math.copysign(math.log1p(abs(last)), last)
-    known = last if numbers[s, KNOWN] > 0.0 else math.nan
     candidates[r, LAST_VALUE] = known
-    for j in range(seasons.shape[0]):
-        value = ring[s, (n - seasons[j]) % R]
+    for j in range(lags.seasonal.shape[0]):
+        value = ring[s, (n - lags.seasonal[j]) % R]
         candidates[r, N_PLAIN + j] = value if math.isfinite(value) else known
 
 
@@ -320,14 +342,14 @@ def _learn_target(numbers, ring, relative, s, y):
 
 @compiled
 def _follow(
-    numbers, ring, relative, seasons, lags, slots, y, starts, learns, inputs, location, scale,
+    numbers, ring, relative, lags, slots, y, starts, learns, inputs, location, scale,
     candidates,
 ):  # fmt: skip
     """Write units and inputs of all rows of a group, then learn their targets."""
     for g in range(starts.shape[0] - 1):
         for r in range(starts[g], starts[g + 1]):
             _write(
-                numbers, ring, relative, seasons, lags, slots[r], r, inputs, location, scale,
+                numbers, ring, relative, lags, slots[r], r, inputs, location, scale,
                 candidates,
             )  # fmt: skip
         if learns:

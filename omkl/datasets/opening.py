@@ -340,12 +340,6 @@ def _require_panel(cfg: Mapping[str, Any], options: Options, where: str) -> None
         cure = "shuffled rows have no last target of their series: set stream.order=file"
     elif options.scaling == "whole":
         cure = "each series scales its rows as they come: set stream.scaling=columns or none"
-    elif options.delay or options.horizon:
-        cure = (
-            "stream.delay and stream.horizon count rows of the file, not of a series: leave them "
-            "out, shift the target within each series, or learn late targets in Python with "
-            "learner.learn_one"
-        )
     else:
         return
     raise DataError(f"{where}: this run cannot have dataset.series: {cure}.")

@@ -356,7 +356,10 @@ class Stream:
 
     def _limited(self) -> Iterator[Chunk]:
         """Yield the rows up to the limit. With a horizon, take their targets from later rows."""
-        return ahead(self._read(), self.horizon, self.known_ahead) if self.horizon else self._read()
+        shifted = ahead_in_series if self.has_series else ahead
+        return (
+            shifted(self._read(), self.horizon, self.known_ahead) if self.horizon else self._read()
+        )
 
     def _read(self) -> Iterator[Chunk]:
         """Yield the rows of the source, up to the limit."""
@@ -526,6 +529,28 @@ def ahead(chunks: Iterable[Chunk], horizon: int, known: np.ndarray) -> Iterator[
         none, x = np.full(len(held.y), np.nan), held.x.copy()
         x[:, known] = np.nan
         yield held._replace(x=x, y=none, truth=None if held.truth is None else none)
+
+
+def ahead_in_series(chunks: Iterable[Chunk], horizon: int, known: np.ndarray) -> Iterator[Chunk]:
+    """Do the same as ``ahead`` with the row of the same series, counted in rows of this series.
+
+    All rows are in memory.
+    """
+    rows = list(chunks)
+    if not rows:
+        return
+    chunk = joined(rows)
+    assert chunk.series is not None
+    _, codes = np.unique(chunk.series, return_inverse=True)
+    order = np.argsort(codes, kind="stable")
+    row, later = order[: len(order) - horizon], order[horizon:]
+    same = codes[row] == codes[later]
+    row, later = row[same], later[same]
+    x, y = chunk.x.copy(), np.full(len(chunk.y), np.nan)
+    x[:, known] = np.nan
+    x[np.ix_(row, known)] = chunk.x[np.ix_(later, known)]
+    y[row] = chunk.y[later]
+    yield chunk._replace(x=x, y=y)
 
 
 def _regrouped(chunks: Iterable[Chunk], size: int) -> Iterator[Chunk]:

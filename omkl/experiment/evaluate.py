@@ -76,8 +76,14 @@ class RoundCounter:
         self._moving = stream.moving_units
         self._delay = stream.target_delay
         self._first_label: int | None = None  # index, from 0, of the first row with a target
-        self._labelled_series: set[int | str] = set()
+        self._n_after: dict[int | str, int] = {}  # rows of a series since its first target
         self.n_unscored = self.n_rows = self.n_rounds = self.n_blank = 0
+
+    @property
+    def unscored(self) -> tuple[int, bool]:
+        """Number of first rounds that are not scored, and whether this is so in each series."""
+        is_of_each = bool(self._n_after)
+        return (1 + self._delay if is_of_each else self.n_unscored), is_of_each
 
     def add(self, block: Chunk) -> Rounds:
         """Count the rows of a block, and return them with a mask of the scored rows."""
@@ -104,9 +110,11 @@ class RoundCounter:
             for s, (name, has_target) in enumerate(
                 zip(series.tolist(), known.tolist(), strict=True)
             ):
-                late[s] = name not in self._labelled_series
-                if has_target:
-                    self._labelled_series.add(name)
+                if name in self._n_after:
+                    self._n_after[name] += 1
+                elif has_target:
+                    self._n_after[name] = 0
+                late[s] = self._n_after.get(name, 0) <= self._delay
         return late
 
     def _unscaled(self, known: np.ndarray) -> np.ndarray:

@@ -23,7 +23,7 @@ from omkl.experiment.kept_model import require_keepable
 from omkl.experiment.metrics import Recorder, mean_and_deviation
 from omkl.online.learner import OnlineLearner
 from omkl.online.panel import Panel
-from omkl.online.settings import FEATURES, SCALINGS, Specification, specify
+from omkl.online.settings import FEATURES, SCALINGS, SERIES_ALGORITHM, Specification, specify
 from omkl.runs.run_folder import ERROR_RATE, MSE
 from omkl.utils import outside
 
@@ -237,7 +237,7 @@ class LearnerJob(NamedTuple):
         """
         made = kept_model.settings_of(self.settings, self.stream, self.D, seed)
         if made.series is not None:
-            return OnlineLearner(made, threads=threads)
+            return OnlineLearner(made, threads=threads, delay=self.stream.target_delay)
         if self.stream.has_series:
             dataset = self.settings.dataset
             options = {name: dataset[name] for name in OF_PANEL if name in dataset}
@@ -268,6 +268,12 @@ def prepare_learner(settings: Settings) -> LearnerJob:
         raise ValueError(
             f"{algorithm.name} requests some of the targets, and such a request is answered at "
             "once: leave stream.delay and stream.horizon out"
+        )
+    late = [key for key in ("horizon", "delay") if getattr(settings.stream, key)]
+    if late and algorithm.name != SERIES_ALGORITHM and settings.dataset.get("series") is not None:
+        raise ValueError(
+            f"{algorithm.name} has a learner per series, which learns each target at once: leave "
+            f"stream.{late[0]} out, or leave out algorithm= for {SERIES_ALGORITHM}"
         )
     classify = algorithm.task == "classification"
     own_order = classify and settings.stream.order == "shuffled"

@@ -119,6 +119,7 @@ def settings_of(settings: Settings, stream: Stream, D: int, seed: int) -> Learne
         season=season_of(dataset.get("season")),
         series_delay=settings.stream.series_delay,
         max_series=dataset.get("max_series") if together else None,
+        late=stream.target_delay,
     )
 
 

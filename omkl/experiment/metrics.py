@@ -197,9 +197,8 @@ def but_the_first(n_unscored: int, of_each_series: bool = False) -> str:
     """Return the text in ``mse_over`` of result.json that names the rounds that are not scored."""
     if not n_unscored:
         return ""
-    if of_each_series:
-        return " but the first of each series"
-    return " but the first" + (f" {n_unscored}" if n_unscored > 1 else "")
+    first = " but the first" + (f" {n_unscored}" if n_unscored > 1 else "")
+    return first + " of each series" * of_each_series
 
 
 class LastRows:
@@ -724,6 +723,7 @@ class Baselines:
                 self.learners[shown] = OnlineLearner(made, delay=stream.target_delay)
         self.of_series = SeriesErrors(len(self.learners)) if stream.has_series else None
         self._delay = stream.target_delay
+        self._waiting: dict[Any, collections.deque[tuple[np.ndarray, float]]] = {}
         self.squared = Recorder(len(self.learners))
         self.accuracy = Accuracy(len(self.learners), stream.target_unit)
         self.seasonal = SeasonalValue(stream.target_unit, self._delay)
@@ -755,12 +755,32 @@ class Baselines:
         rows = slice(None) if takes_all else rounds.known  # a mask copies the rows
         series, ahead = (None if a is None else a[rows] for a in (series, ahead))
         errors = np.zeros((len(self.learners), len(y)))
+        block, at = (X[rows], y[rows], series), slice(None)
+        if self._delay and series is not None:
+            block, at = self._late(X, y, series)
         with np.errstate(over="ignore", invalid="ignore"):  # ``entries`` reports overflow
             for k, learner in enumerate(self.learners.values()):
-                found = learned(learner, X[rows], y[rows], series, None, ahead)
-                errors[k, rows] = found.y_hat - y[rows]
+                found = learned(learner, *block, None, ahead)
+                errors[k, rows] = found.y_hat[at] - y[rows]
             self.accuracy.add(errors[:, scored], y[scored])
             return np.where(scored, np.square(errors), 0.0)
+
+    def _late(self, X: np.ndarray, y: np.ndarray, series: np.ndarray) -> tuple[Any, Any]:
+        """Return a block in which each row without its target precedes the row that is due.
+
+        The second result is the index of each row (n,) in this block.
+        """
+        rows: list[tuple[np.ndarray, float, Any]] = []
+        at = []
+        for x, label, name in zip(X, y.tolist(), series.tolist(), strict=True):
+            at.append(len(rows))
+            rows.append((x, math.nan, name))
+            waiting = self._waiting.setdefault(name, collections.deque())
+            waiting.append((x, label))
+            if len(waiting) > self._delay:
+                rows.append((*waiting.popleft(), name))
+        inputs, labels, names = zip(*rows, strict=True)
+        return (np.array(inputs), np.array(labels), np.array(names, dtype=series.dtype)), at
 
     @property
     def mse(self) -> np.ndarray:

@@ -179,8 +179,7 @@ def _summarise(job: Regression, left: Left, timing: Timing, progress: Progress |
         "max_norm": None if metrics.of_series else metrics.largest_norm,
         "kernels_per_round": float(used.sum() / (T * len(left.learners))),
         **label_cost(n_queried[:, -1], T),
-        "mse_over": "all rounds"
-        + but_the_first(n_unscored, of_each_series=metrics.of_series is not None),
+        "mse_over": "all rounds" + but_the_first(*left.counter.unscored),
         "target_unit": job.stream.target_unit,
         "rmse": float(metrics.accuracy.rmse.mean()),
         "mae": float(metrics.accuracy.mae.mean()),

@@ -12,6 +12,7 @@ import collections
 import copy
 import dataclasses
 import functools
+import itertools
 import math
 import warnings
 from collections import Counter
@@ -171,6 +172,8 @@ class OnlineLearner:
         # Rows, predictions, targets and slots that ``learn_rows`` learns after the delay.
         self.waiting: collections.deque[tuple[np.ndarray, RowPrediction, Any, int]]
         self.waiting = collections.deque()
+        # Rows and targets that ``partial_fit`` will learn after the delay, by series.
+        self._late: dict[SeriesName | None, collections.deque[tuple[np.ndarray, float]]] = {}
         self.waits_for_inputs = settings.named and not columns  # until the first rows decide them
         self._slots: SeriesSlots | None = None
         if settings.series is not None:
@@ -231,7 +234,8 @@ class OnlineLearner:
         made = self.specification.learner
         make = functools.partial(made, seed=self.settings.seed, threads=self._threads)
         n_slots = 0 if self._slots is None else FRESH + 1
-        return TargetSeries(make, self.inputs, self.settings.seasons, n_slots, intervals)
+        settings = self.settings
+        return TargetSeries(make, self.inputs, settings.seasons, n_slots, intervals, settings.late)
 
     def _settle(self) -> None:
         """Remove parts that are no longer needed, also from stored predictions."""
@@ -525,7 +529,9 @@ class OnlineLearner:
         ``starts``, the groups of rows as in ``learn_rows``.
         """
         series = [None] * len(rows) if codes is None else [names[code] for code in codes]
-        if len(rows) == 1 or (len(self._recent) and any(map(self._recent.has, rows, series))):
+        if self._delay and starts is not None:
+            found = self._fit_late(rows, labels.tolist(), series, starts.tolist())
+        elif len(rows) == 1 or (len(self._recent) and any(map(self._recent.has, rows, series))):
             of_rows = labels if self.outputs else labels.tolist()
             found = stacked(list(map(self._learn_row, rows, of_rows, series)), labels)
         elif self._slots is None or codes is None or starts is None:
@@ -549,6 +555,32 @@ class OnlineLearner:
         y_hat, low, high = map(self._in_unit, (found.y_hat, found.low, found.high))
         spread = self._transform.spread(found.y_hat, found.spread)
         return Predictions(y_hat, found.asked, spread, low, high)
+
+    def _fit_late(
+        self,
+        rows: np.ndarray,
+        labels: Sequence[float],
+        series: Sequence[SeriesName | None],
+        starts: Sequence[int],
+    ) -> Predictions:
+        """Predict the rows of a group, then learn the rows that are due.
+
+        A row is due after ``delay`` further rows of its series.
+        """
+        found: list[RowPrediction] = []
+        for first, stop in itertools.pairwise(starts):
+            due = []
+            for k in range(first, stop):
+                found.append(self._predict_row(rows[k], self._slot_of(series[k])))
+                self._recent.limit = max(self._recent.limit, len(self._recent) + 1)
+                self._recent.add(rows[k], found[-1], series[k])
+                waiting = self._late.setdefault(series[k], collections.deque())
+                waiting.append((rows[k].copy(), labels[k]))
+                if len(waiting) > self._delay:
+                    due.append((*waiting.popleft(), series[k]))
+            for row in due:
+                self._learn_row(*row)
+        return stacked(found, np.array(labels))
 
     def _in_unit(self, z: Any) -> Any:
         """Return predictions, or ends of intervals, in the unit of the targets."""
@@ -823,7 +855,8 @@ class OnlineLearner:
         arrays = self.arrays() | self._recent.arrays()
         if self._learned:
             arrays[LEARNED] = np.stack(self._learned)
-        return model_file.content(self.settings, arrays, columns)
+        settings = dataclasses.replace(self.settings, max_pending=self._recent.limit)
+        return model_file.content(settings, arrays, columns)
 
     def columns_of_rows(self) -> dict[str, Any] | None:
         """Return the encodings of columns as in a model file; None if all columns are numbers."""

@@ -114,6 +114,8 @@ class TargetSeries:
         Number of slots for series; 0 for a stream without series.
     intervals
         Intervals around the mixture. None: no intervals.
+    late
+        Number of further rows of a series after which a target is known.
 
     Attributes
     ----------
@@ -129,6 +131,7 @@ class TargetSeries:
         seasons: Sequence[int] | None,
         n_slots: int,
         intervals: AdaptiveIntervals | None = None,
+        late: int = 0,
     ) -> None:
         self._make, self._d, self._has_series = make, len(inputs), n_slots > 0
         dated = [name.removesuffix(DAYS) for name in inputs if name.endswith(f".{DAYS}")][:1]
@@ -142,7 +145,7 @@ class TargetSeries:
         self._dates = [k for k in cycles if k is not None and not n_slots]
         self._periods = np.array([cycles[k] for k in self._dates])
         self._intervals, self._no_errors = intervals, copy.deepcopy(intervals)
-        self.seasons = tuple(seasons or ())
+        self.seasons, self._late = tuple(seasons or ()), late
         self.n_rows, self._n_known, self._n_allocated = 0, 0, 0
         # Number of targets at the next search, and number of rows when it became due; 0 before.
         self._next, self._due = EARLY, 0
@@ -157,8 +160,8 @@ class TargetSeries:
     def _begin(self) -> None:
         """Start units, learner and mixture for the present ``seasons``."""
         self.version = 1.0 + sum(self.seasons)
-        self._seasons = np.array(self.seasons, dtype=np.int64)
-        self.state = series.no_series(self._n_slots, self.seasons)
+        self._lags = series.lags_of(self.seasons, self._late)
+        self.state = series.no_series(self._n_slots, self.seasons, self._late)
         n_waves = 2 * series.N_HARMONICS * len(self._dates)
         self.learner = self._make(self._d + series.n_inputs(self.seasons) + n_waves)
 
@@ -177,14 +180,14 @@ class TargetSeries:
     @property
     def bytes_per_series(self) -> int:
         """Bytes that a series takes in the arrays."""
-        own = self.state if self.learner else series.no_series(1, ())
+        own = self.state if self.learner else series.no_series(1, (), self._late)
         return own.numbers[FRESH].nbytes + own.ring[FRESH].nbytes
 
     def allocate(self, slots: Sequence[int]) -> None:
         """Make room for the slots, and write the initial state into them."""
         if not slots:
             return
-        most, fresh = max(slots) + 1, series.no_series(1, self.seasons)
+        most, fresh = max(slots) + 1, series.no_series(1, self.seasons, self._late)
         if self._first is not None and min(slots) < self._n_allocated:
             old = self._first.joined(self._d)[SLOTS]  # rows of forgotten series
             old[np.isin(old, slots)] = NO_SLOT
@@ -240,7 +243,9 @@ class TargetSeries:
         self._keep(block.X, trace.y_hat, y, slots, rounds)
         if self.learner is None:
             return trace, None
-        units = series.units_of(self.state, self._seasons, slots, y, starts)
+        # Late targets are learned with ``learn_row``, and here only if they are learned again.
+        lags = self._lags._replace(behind=self._late)
+        units = series.units_of(self.state, lags, slots, y, starts)
         self._predict_in_units(units, block)
         self._complete(units, trace.y_hat)
         y_hat, spread = series.mixed(self.state, units, y, starts, rounds)
@@ -293,7 +298,7 @@ class TargetSeries:
         """
         if self.learner is None:
             return raw, spread
-        units = series.units_of(self.state, self._seasons, slots)
+        units = series.units_of(self.state, self._lags, slots)
         units.candidates[:, OWN] = self.learner.predict(self._inputs(X, units))
         self._complete(units, raw)
         return series.mixed(self.state, units)
@@ -302,7 +307,7 @@ class TargetSeries:
         """Convert half-widths (n,) of intervals to the unit of the target, for rows by slot."""
         if self.learner is None:
             return half
-        return series.units_of(self.state, self._seasons, slots).width(half)
+        return series.units_of(self.state, self._lags, slots).width(half)
 
     # --- Single rows ------------------------------------------------------------------------------
 
@@ -325,7 +330,7 @@ class TargetSeries:
         learner, empty = self.learner, np.empty(0)
         if learner is None:
             return raw, spread, RowUnits(self.n_rows, SEARCHING, None, empty)
-        units = series.units_of(self.state, self._seasons, np.array([slot]))
+        units = series.units_of(self.state, self._lags, np.array([slot]))
         units.candidates[0, OWN] = 0.0
         if units.scale[0] > 0.0:
             row = self._inputs(x[None, :], units)[0]
@@ -354,21 +359,24 @@ class TargetSeries:
         if self._due and prediction.round >= self._due:
             self._change()
         raw = y_hat if prediction.units is None else float(prediction.units.candidates[0, RAW])
-        if prediction.version != self.version:  # seasons were found after the prediction
+        is_old = prediction.version != self.version  # seasons were found after the prediction
+        if is_old and not self._late:
             y_hat, _, prediction = self.predict_row(x, slot, raw, np.nan)
             is_last = True
         rounds = np.array([prediction.round])
         self._keep(x[None, :], np.array([raw]), np.array([y]), np.array([slot]), rounds)
         learner, units, label = self.learner, prediction.units, np.array([y])
-        if learner is None or units is None:
+        if learner is None:
             return
-        scaled = _scaled(units, label)[0]
-        if np.isfinite(scaled):
-            row = self._inputs(x[None, :], units)[0]
-            learner.learn_one(row, scaled, None if is_last else prediction.context)
-        series.learn_mixture(self.state, units, np.array([y_hat]), label, rounds)
-        if self.state.group[-1] > 1.0:  # as ``forgets`` of ``learn_groups``
-            learner.forget_context()
+        # With late targets, the past targets that an old prediction could read are not known.
+        if units is not None and not (is_old and self._late):
+            scaled = _scaled(units, label)[0]
+            if np.isfinite(scaled):
+                row = self._inputs(x[None, :], units)[0]
+                learner.learn_one(row, scaled, None if is_last else prediction.context)
+            series.learn_mixture(self.state, units, np.array([y_hat]), label, rounds)
+            if self.state.group[-1] > 1.0:  # as ``forgets`` of ``learn_groups``
+                learner.forget_context()
         series.learn_targets(self.state, np.array([slot]), label)
 
     # --- Seasons ----------------------------------------------------------------------------------
@@ -395,7 +403,7 @@ class TargetSeries:
         self._due = 0
         if made := self._successor:
             self._replay(self.n_rows, n_left=0)
-            self.seasons, self.version, self._seasons = made.seasons, made.version, made._seasons
+            self.seasons, self.version, self._lags = made.seasons, made.version, made._lags
             self.state, self.learner, self._successor = made.state, made.learner, None
             if self._intervals and made._intervals:
                 self._intervals.restore(made._intervals.arrays())

@@ -40,6 +40,7 @@ class Numbers(NamedTuple):
     D: COUNT
     seed: COUNT_OR_ZERO
     lags: Annotated[int, Range(0, 10_000)]
+    late: Annotated[int, Range(0, 10_000)]
     max_pending: COUNT
     horizon: COUNT = 1
 
@@ -70,6 +71,8 @@ class LearnerSettings:
     series_delay        0: each row is learned before the next; "date": all rows of a date are
                         predicted before one of them is learned
     max_series          largest number of series in memory; None: no limit
+    late                number of further rows (of a series) after which a target is known. It
+                        decides which past targets are in the phase of a season
     """
 
     algorithm: str
@@ -92,6 +95,7 @@ class LearnerSettings:
     season: int | tuple[int, ...] | None = None
     series_delay: str | int = DATE
     max_series: int | None = None
+    late: int = 0
 
     @property
     def transform(self) -> TargetTransform | None:

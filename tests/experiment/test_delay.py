@@ -26,48 +26,6 @@ def frame(tmp_path, monkeypatch):
     return frame
 
 
-def in_a_loop(frame, name, delay=0, horizon=0, lags=0):
-    """Predictions and half widths (n,) of a loop that learns each target when it is in."""
-    settings = {"kernels": "gaussian17", "D": 4, "interval": 0.9, "lags": lags}
-    horizon_of_schedules = {"horizon": 10_000} if name == "raker" else {}
-    learner = omkl.learner(name, inputs=["a", "b"], **settings, **horizon_of_schedules)
-    y, rows = frame["y"].to_numpy(), frame[["a", "b"]].to_dict("records")
-    predictions = []
-    for t, row in enumerate(rows):
-        y_hat = learner.predict_one(row)
-        low, high = learner.interval
-        predictions.append((y_hat, low, high))
-        if t >= delay + horizon:  # the target of the row that came so much earlier
-            learner.learn_one(rows[t - delay - horizon], y[t - delay])
-    return np.array(predictions)
-
-
-@pytest.mark.parametrize(
-    ("name", "stream"),
-    [
-        ("raker", {"delay": 3}),
-        ("auto", {"delay": 12}),
-        ("auto", {"horizon": 2, "delay": 1, "lags": 2}),
-        ("omkr", {"horizon": 4}),
-    ],
-)
-def test_a_run_is_a_loop(frame, name, stream):
-    run = omkl.run(name, frame, target="y", stream=stream, interval=0.9, **QUICK)
-    expected = in_a_loop(frame, name, **stream)
-    horizon = stream.get("horizon", 0)
-    told = run.predictions
-    np.testing.assert_array_equal(told["y_hat"], expected[:, 0])
-    np.testing.assert_array_equal(told["low"], expected[:, 1])
-    y = frame["y"].to_numpy()
-    later = np.append(y[horizon:], np.full(horizon, np.nan))
-    np.testing.assert_array_equal(told["y"], later)
-    late = stream.get("delay", 0) + horizon
-    scored = ~np.isnan(later) & (np.arange(N) > late)
-    errors = (expected[:, 0] - later)[scored]
-    assert run["rmse"] == pytest.approx(np.sqrt(np.mean(errors**2)), rel=1e-12)
-    assert run["mse_over"] == f"all rounds but the first {late + 1}"
-
-
 def test_baselines_are_as_late(frame):
     run = omkl.run("ridge", frame, target="y", stream={"delay": 2, "horizon": 3}, **QUICK)
     y = frame["y"].to_numpy()

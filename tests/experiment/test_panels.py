@@ -160,7 +160,7 @@ def test_a_row_without_a_key_is_an_error_or_dropped(file: Path) -> None:
         ({"task": "classification", "algorithm": "auto_classifier"}, "a panel is for regression"),
         ({"stream": {"order": "shuffled"}}, "set stream.order=file"),
         ({"stream": {"scaling": "whole"}}, "set stream.scaling=columns or none"),
-        ({"stream": {"horizon": 2}}, "and stream.horizon count rows of the file, not"),
+        ({"stream": {"horizon": 2}}, "learns each target at once: leave stream.horizon"),
         ({"regret": {"ridge_features": True}}, "names several: leave one of the two out"),
         ({"federation": "iid", "clients": 2, "algorithm": "pof_mkl"}, "federation share a learner"),
         ({"series": "sales"}, "dataset.series and dataset.target are both 'sales'"),

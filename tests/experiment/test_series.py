@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import io
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 import omkl
 from omkl.commands import predict
 from omkl.commands import run as run_command
+from omkl.online.learner import OnlineLearner
 
 QUIET = {"figures": False, "tracking": "none", "algorithm.size": "small"}
 WEEK = np.array([1.0, 1.1, 1.05, 1.0, 1.3, 1.6, 0.6])
@@ -67,6 +70,51 @@ def test_last_and_seasonal_value_of_a_series_are_baselines(file: Path) -> None:
     assert found["baselines"]["seasonal"]["season"] == 7
     assert "seasonal" not in run(file, season=0)["baselines"]
     assert found["rmse"] < found["baselines"]["seasonal"]["rmse"]
+
+
+@pytest.mark.parametrize(("horizon", "delay"), [(2, 0), (1, 2)])
+def test_a_run_predicts_later_rows_of_each_series(
+    file: Path, capsys: pytest.CaptureFixture[str], horizon: int, delay: int
+) -> None:
+    rows, late = shops().drop(columns="date"), horizon + delay
+    rows.to_csv(file, index=False)
+    stream = {"stream.horizon": horizon, "stream.delay": delay, "block": 37}
+    known = {"columns": {"offer": "number known"}, "model": True}
+    found = run(file, season=7, interval=0.9, **stream, **known)
+    of_shop = rows.groupby("shop")
+    y, offer = of_shop.sales.shift(-horizon), of_shop.offer.shift(-horizon)
+    made = omkl.learner("auto", size="small", series="shop", season=7, interval=0.9)
+    learner = OnlineLearner(dataclasses.replace(made.settings, late=late))
+    before: dict[int, list[tuple[dict[str, float], float]]] = {shop: [] for shop in range(5)}
+    expected = []
+    for shop, x, target in zip(rows["shop"], offer, y, strict=True):
+        row = {"offer": x, "shop": shop}
+        expected.append((learner.predict_one(row), *learner.interval))
+        before[shop].append((row, target))
+        if len(before[shop]) > late:
+            learner.learn_one(*before[shop][-late - 1])
+    told = found.predictions
+    np.testing.assert_array_equal(told.y, y)
+    np.testing.assert_array_equal(told[["y_hat", "low", "high"]], expected)
+    last = of_shop.sales.transform(lambda sales: sales.ffill().shift(1 + delay))
+    first = y.groupby(rows["shop"]).transform(
+        lambda one: one.reset_index(drop=True).first_valid_index()
+    )
+    scored = y.notna() & (of_shop.cumcount() > first + late)
+    rmse = float(np.sqrt(np.mean((last - y)[scored] ** 2)))
+    assert found["baselines"]["last"]["rmse"] == pytest.approx(rmse)
+    assert found["rmse"] == pytest.approx(np.sqrt(np.mean((told.y_hat - y)[scored] ** 2)))
+    assert found["mse_over"] == f"all rounds but the first {late + 1} of each series"
+    assert predict.main([str(found.folder), str(file)]) == 0
+    out, err = capsys.readouterr()
+    printed = pd.read_csv(io.StringIO(out))
+    row = pd.Series(np.arange(1, len(rows) + 1)).groupby(rows["shop"]).shift(-horizon)
+    np.testing.assert_array_equal(printed.target_row, row)
+    kept = omkl.load_learner(found.folder / "model.npz")
+    shifted = pd.DataFrame({"offer": offer, "shop": rows["shop"]})
+    np.testing.assert_array_equal(printed.y_hat, learner.predict(shifted))
+    np.testing.assert_array_equal(printed.y_hat, kept.predict(shifted))
+    assert f"columns of the row {horizon} further down" in err
 
 
 def test_a_season_that_is_found_is_told_with_its_baseline(

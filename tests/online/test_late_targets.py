@@ -65,29 +65,40 @@ def by_river(model, rows):
 
 
 @pytest.mark.parametrize(
-    ("name", "lags"), [("raker", 0), ("raker", 2), ("auto", 0), ("auto", 2), ("gf", 1), ("omkr", 0)]
-)
-def test_all_ways_of_being_late_agree(frame, name, lags):
-    rows = rows_of(frame)
+    ("name", "lags", "horizon"),
+    [
+        ("raker", 0, 0), ("raker", 2, 0), ("auto", 0, 0), ("auto", 2, 3), ("gf", 1, 0),
+        ("omkr", 0, 0), ("omkr", 0, 4),
+    ],
+)  # fmt: skip
+def test_all_ways_of_being_late_agree(frame, name, lags, horizon):
+    frame.loc[[20, 90] if horizon else [], "y"] = np.nan
+    y = frame["y"].shift(-horizon).to_numpy()
+    rows = list(zip(frame[["a", "b"]].to_dict("records"), y.tolist(), strict=True))
     given = {"lags": lags, "interval": 0.9, **SMALL}
-    horizon = {"horizon": N} if name == "raker" else {}
-    new = lambda: omkl.learner(name, inputs=["a", "b"], **given, **horizon)  # noqa: E731
+    schedules = {"horizon": N} if name == "raker" else {}
+    new = lambda: omkl.learner(name, inputs=["a", "b"], **given, **schedules)  # noqa: E731
     expected = by_hand(new(), rows, lambda learner, x, y: learner.learn_one(x, y))
     run = omkl.run(
-        name, frame, target="y", stream={"delay": DELAY, "lags": lags}, interval=0.9, seeds=1,
-        **SMALL,
+        name, frame, target="y", interval=0.9, seeds=1,
+        stream={"delay": DELAY - horizon, "horizon": horizon, "lags": lags}, **SMALL,
     )  # fmt: skip
     np.testing.assert_array_equal(run.predictions[["y_hat", "low", "high"]], expected)
+    np.testing.assert_array_equal(run.predictions["y"], y)
+    errors = (expected[:, 0] - y)[DELAY + 1 :]
+    assert run["rmse"] == pytest.approx(np.sqrt(np.nanmean(errors**2)), rel=1e-12)
+    assert run["mse_over"] == f"all rounds but the first {DELAY + 1}"
     later = by_hand(new(), rows, lambda learner, x, y: learner.partial_fit([x], [y]) and None)
     np.testing.assert_array_equal(later, expected)
     np.testing.assert_array_equal(by_hand(new(), rows, by_saved_models), expected)
-    river = OnlineMKLRegressor(name, **given, **horizon)
+    if horizon:
+        return
+    river = OnlineMKLRegressor(name, **given, **schedules)
     found = by_river(river.clone(), rows)
     known = ~np.isnan(expected[:, 1])
     np.testing.assert_array_equal(found[known], expected[known, 1:])
     scored = evaluate.progressive_val_score(rows, river.clone(), metrics.RMSE(), delay=DELAY + 1)
-    errors = frame["y"] - expected[:, 0]
-    assert scored.get() == pytest.approx(math.sqrt(np.mean(errors**2)), rel=1e-12)
+    assert scored.get() == pytest.approx(math.sqrt(np.mean((expected[:, 0] - y) ** 2)), rel=1e-12)
 
 
 def test_classes_agree_too(frame):

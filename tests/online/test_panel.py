@@ -63,16 +63,6 @@ def test_each_key_learns_as_a_learner_by_itself(algorithm: str, settings: dict) 
         )
 
 
-def test_a_panel_of_one_key_is_the_ordinary_learner_row_by_row() -> None:
-    rows = stream(120, n_series=1).fillna({"y": 0.0})
-    panel, learner = omkl.panel(inputs=2), one_learner("ridge")
-    for x, y in zip(rows[NAMES].to_numpy(), rows.y, strict=True):
-        assert panel.predict_one(x, series="pump") == learner.predict_one(x)
-        panel.learn_one(x, y, series="pump")
-        learner.learn_one(x, y)
-    pd.testing.assert_series_equal(panel.weights("pump"), learner.weights)
-
-
 def test_targets_of_several_series_come_in_any_order() -> None:
     panel, alone = omkl.panel(series="device", inputs=NAMES), one_learner("ridge")
     rows = [{"device": name, "a": a, "b": 0.5} for a in (1.0, 2.0, 3.0) for name in "pq"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import collections
+import dataclasses
 import math
 
 import numpy as np
@@ -9,6 +11,7 @@ import pytest
 
 import omkl
 from omkl.core.learner import Learner
+from omkl.online.learner import OnlineLearner
 
 LAST = 2  # place of the own last value among the candidates
 
@@ -32,11 +35,13 @@ class OneSeries:
 class OwnUnits:
     """Location, scale and inputs of each series."""
 
-    def __init__(self, seasons: tuple[int, ...]) -> None:
-        self.seasons, self.series = seasons, dict[object, OneSeries]()
+    def __init__(self, seasons: tuple[int, ...], late: int) -> None:
+        self.series = dict[object, OneSeries]()
+        # Targets of up to the row before this one, less the late ones: the last has lag 1.
+        self.of_seasons = [next(j * m - late for j in range(99) if j * m > late) for m in seasons]
         self.lags = [*range(2, 9)]
-        for m in seasons:
-            self.lags += [m - 1, m, m + 1, 2 * m]
+        for m, k in zip(seasons, self.of_seasons, strict=True):
+            self.lags += [k - 1 if k > 1 else m, k, k + 1, k + m]
         self.relative = self.n_relative = 0.0
 
     def of(self, name: object) -> OneSeries:
@@ -129,14 +134,19 @@ def by_hand(
     groups: np.ndarray,
     seasons: tuple[int, ...],
     cycles: dict[int, float],
+    late: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Predictions and standard deviations (n,): rows of a group are predicted, then learned."""
-    units, d = OwnUnits(seasons), X.shape[1]
+    """Predictions and standard deviations (n,): rows of a group are predicted, then learned.
+
+    A row is learned after the group that holds the row ``late`` rows later in its series.
+    """
+    units, d = OwnUnits(seasons, late), X.shape[1]
+    queues = collections.defaultdict[object, list](list)
     own, plain = core_learner(d + len(units.lags) + 2 + 6 * len(cycles)), core_learner(d)
     mixture, y_hat, spread = Mixture(3 + len(seasons)), np.empty(len(y)), np.full(len(y), np.nan)
     squared = n_squared = 0.0
     for group in np.unique(groups):
-        waiting = []
+        due = []
         for t in np.flatnonzero(groups == group):
             location, scale = units.units(names[t])
             today = plain.predict(X[t : t + 1])[0]
@@ -148,18 +158,23 @@ def by_hand(
                 block = np.concatenate([block, waves(X[t], cycles)])
                 u = own.predict(np.concatenate([X[t], block])[None])[0]
                 contexts.append(own.context())
-                of_season = [units.seasonal(names[t], m) for m in seasons]
+                of_season = [units.seasonal(names[t], k) for k in units.of_seasons]
                 raw = np.clip(today, location - 30.0 * scale, location + 30.0 * scale)
                 f = np.array([location + scale * u, raw, known[-1], *of_season])
                 y_hat[t] = mixture.w @ f
                 if n_squared:
                     spread[t] = scale * math.sqrt(squared / n_squared)
-            waiting.append((t, location, scale, block, f, contexts))
-        gains = list[np.ndarray]()
-        for t, location, scale, block, f, contexts in waiting:
+            queues[names[t]].append((group, t, location, scale, block, f, contexts))
+            due += [queues[names[t]].pop(0)] if len(queues[names[t]]) > late else []
+        gains, of = list[np.ndarray](), None
+        for predicted, t, location, scale, block, f, contexts in due:
             if not math.isnan(y[t]):
                 plain.learn_one(X[t], y[t], contexts[0])
             if f is not None and not math.isnan(y[t]):
+                if gains and predicted != of:
+                    mixture.learn(gains)
+                    gains = []
+                of = predicted
                 u = np.clip((y[t] - location) / scale, -30.0, 30.0)
                 own.learn_one(np.concatenate([X[t], block]), u, contexts[1])
                 if gains:  # the past targets before the next group are those of other series
@@ -185,15 +200,22 @@ def stream(n: int = 1_200, n_series: int = 6) -> tuple[np.ndarray, ...]:
     y[rng.random(n) < 0.02] *= 8.0
     y[rng.random(n) < 0.03] = np.nan
     y[names == 2] = 5.0  # never changes
-    kept = (names != 5) | (t > 60)  # comes late
+    kept = ((names != 5) | (t > 60)) & (rng.random(n) > 0.02)  # one comes late, all have gaps
     return X[kept], y[kept], names[kept], t[kept]
 
 
 @pytest.mark.parametrize(
-    ("season", "by_date", "dated"),
-    [(0, False, False), (0, True, False), (7, False, True), (7, True, False)],
+    ("season", "by_date", "dated", "late"),
+    [
+        (0, False, False, 0),
+        (0, True, False, 0),
+        (7, False, True, 0),
+        (7, True, False, 0),
+        (7, True, False, 6),
+        (3, False, False, 5),
+    ],
 )
-def test_the_learner_is_its_formulas(season: int, by_date: bool, dated: bool) -> None:
+def test_the_learner_is_its_formulas(season: int, by_date: bool, dated: bool, late: int) -> None:
     X, y, names, groups = stream()
     inputs, cycles = ["a", "b"], dict[int, float]()
     if dated:  # a stream without series
@@ -204,10 +226,12 @@ def test_the_learner_is_its_formulas(season: int, by_date: bool, dated: bool) ->
         cycles = {2: 7.0, 3: 365.25}
     seasons = (season,) if season else ()
     rows = groups if by_date else np.arange(len(y))
-    expected, spread = by_hand(X, y, names, rows, seasons, cycles)
+    expected, spread = by_hand(X, y, names, rows, seasons, cycles, late)
     series = () if dated else (names, rows)
     column = None if dated else "shop"
     learner = omkl.learner("auto", size="small", inputs=inputs, series=column, season=season)
+    if late:
+        learner = OnlineLearner(dataclasses.replace(learner.settings, late=late), delay=late)
     said = learner.partial_fit(X, y, *series)
     np.testing.assert_allclose(said.y_hat, expected, rtol=1e-7)
     has = ~np.isnan(spread)
