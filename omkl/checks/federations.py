@@ -1,4 +1,4 @@
-"""Conformance suite of federated learners.
+"""Check that federated algorithms conform to the rules of omkl.
 
 >>> from omkl.checks import federations
 >>> federations.run("pof_mkl")
@@ -28,7 +28,7 @@ CLIENTS, ROUNDS = 5, 200
 
 
 class Case(shared.Case):
-    """Federated algorithm with the settings of its YAML, and five clients."""
+    """Federated algorithm with the settings of its YAML file, and five clients."""
 
     n_rounds = ROUNDS
     rounds_to_play = 60
@@ -41,7 +41,7 @@ class Case(shared.Case):
         self.loop = compiler.compiled_for(self.algorithm.Params, simulation.run_rounds)
 
     def stream(self, T: int = ROUNDS) -> tuple[np.ndarray, np.ndarray]:
-        """Return X (T, K, 3) and y (T, K) of ``streams``."""
+        """Return the result of ``streams`` for T rounds."""
         return streams(T)
 
     def learner(
@@ -81,14 +81,16 @@ class Case(shared.Case):
 def streams(
     T: int = ROUNDS, K: int = CLIENTS, d: int = INPUTS, seed: int = 1
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return X (T, K, d) in the unit ball and y (T, K) in [0, 1], with one function per client.
+    """Return the rows of K clients: X (T, K, d) in the unit ball and targets y (T, K) in [0, 1].
+
+    The function from x to y differs between clients by a constant.
 
     Parameters
     ----------
     T, K, d
         Number of rounds, of clients and of inputs.
     seed
-        Seed.
+        Seed of the rows.
     """
     rng = np.random.default_rng(seed)
     X = rng.uniform(-1.0, 1.0, size=(T, K, d)) / np.sqrt(d)
@@ -97,7 +99,7 @@ def streams(
 
 
 def check_another_number_of_clients(case: Case) -> None:
-    """Check that fewer clients need no new machine code."""
+    """Check that no code is compiled again for another number of clients."""
     X, y = streams()
     case.learner().partial_fit(X, y)
     before = compiler.n_specialisations(case.loop)
@@ -106,7 +108,7 @@ def check_another_number_of_clients(case: Case) -> None:
 
 
 def check_blocks_leave_the_same_state(case: Case) -> None:
-    """Check that blocks of 1, 7 and T rounds leave the same bits."""
+    """Check that the final state is the same, to the last bit, for blocks of 1, 7 and T rounds."""
     X, y = streams()
     states = []
     for size in (1, 7, len(y)):
@@ -117,7 +119,7 @@ def check_blocks_leave_the_same_state(case: Case) -> None:
 
 
 def check_predict_is_pure(case: Case) -> None:
-    """Check that ``predict`` changes no state, and returns the same value again."""
+    """Check that ``predict`` changes no state, and returns the same value in a second call."""
     X, y = streams()
     federation = case.learner()
     federation.partial_fit(X[:50], y[:50])
@@ -131,7 +133,7 @@ def check_predict_is_pure(case: Case) -> None:
 
 
 def check_clients_that_are_done(case: Case) -> None:
-    """Check that a client leaves at the end of its stream, in any blocks."""
+    """Check that a client is ignored after the end of its stream, for any size of blocks."""
     X, y = streams()
     lengths = np.array([ROUNDS, 1, 57, ROUNDS, 120])
     whole = case.learner(lengths=lengths)
@@ -148,7 +150,7 @@ def check_clients_that_are_done(case: Case) -> None:
 
 
 def check_privacy(case: Case) -> None:
-    """Check that data of one client reach other clients only by messages, one round later."""
+    """Check that data of a client affect other clients only from the next round on."""
     X, y = streams()
     first = case.learner().partial_fit(X, y).y_hat
     other = y.copy()
@@ -160,12 +162,14 @@ def check_privacy(case: Case) -> None:
 
 
 class Sent(NamedTuple):
-    """Messages of one client in n rounds, to a server that broadcasts the same state every round.
+    """Messages of one client in n rounds. The server broadcasts the same state in every round.
 
-    theta      (N, W) as broadcast
-    announced  (n, A) rows that the server names
-    rows       (n, m); values (n, m, W); losses (n, E)
-    normals    (n, m W + E) normal numbers of the noise
+    theta      (N, W) parameters of N kernels that the server broadcasts
+    announced  (n, A) indices of the kernels that the server announces
+    rows       (n, m) indices of the kernels in each message
+    values     (n, m, W) parameters of these kernels
+    losses     (n, E) losses in each message
+    normals    (n, m W + E) standard normal numbers from which the noise is made
     """
 
     theta: np.ndarray
@@ -213,7 +217,7 @@ def sent_by_one(
 
 
 def check_exposure(case: Case) -> None:
-    """Check that a row changes no more messages of its client than ``exposure`` states."""
+    """Check that one row changes at most ``exposure`` messages of its client."""
     X, y = streams(60, K=1)
     params = case.params(M=len(DICTIONARY))
     exposure = case.algorithm.exposure(params, len(DICTIONARY), 60)
@@ -228,7 +232,7 @@ def check_exposure(case: Case) -> None:
 
 
 def check_noise(case: Case) -> None:
-    """Check that a message is clipped, then noise is added to it."""
+    """Check that a message is first clipped, and that noise is added afterwards."""
     X, y = streams(40, K=1)
     _, plain = sent_by_one(case, X, y, NO_PROTECTION)
     whole = case.algorithm.announces[0] > 0
@@ -250,7 +254,7 @@ def check_noise(case: Case) -> None:
 
 
 def check_budget(case: Case) -> None:
-    """Check that no client sends more than ``upload``, and that a smaller budget is refused."""
+    """Check that no client sends more numbers than ``upload``, and that less is refused."""
     X, y = streams(30)
     federation = case.learner(max_upload=None)
     most = case.algorithm.upload(federation.params, *federation.server.model.theta.shape)
@@ -272,7 +276,7 @@ def check_one_client(case: Case) -> None:
 
 
 def check_same_clients(case: Case) -> None:
-    """Check that clients with the same stream and draws predict as one client."""
+    """Check that clients with equal rows and random numbers predict like a single client."""
     X, y = streams()
     X, y = np.repeat(X[:, :1], 3, axis=1), np.repeat(y[:, :1], 3, axis=1)
     if case.algorithm.draws(case.params(M=2))[0]:
@@ -291,7 +295,7 @@ def names() -> list[str]:
 
 
 def cases(name: str) -> Iterator[Check]:
-    """Yield every check for the algorithm of that name."""
+    """Yield all checks for an algorithm."""
     return shared.declared(federated.load(name), CHECKS)
 
 

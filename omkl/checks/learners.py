@@ -1,4 +1,4 @@
-"""Conformance suite of single learners.
+"""Check that algorithms without a federation conform to the rules of omkl.
 
 >>> from omkl.checks import learners
 >>> learners.run("raker")
@@ -22,14 +22,7 @@ from omkl.checks import shared
 from omkl.checks.shared import DICTIONARY, FEATURES, INPUTS, Check, Skip
 from omkl.core import graph_sampling, hyperparameters, protocol, snapshot
 from omkl.core.compiler import compiled_for, specialise_on_first_call
-from omkl.core.hyperparameters import (
-    EVALUATED_WITH,
-    LEARNS_WITH,
-    MAY_LEARN,
-    NODE_WEIGHTS,
-    TREES,
-    fields_with,
-)
+from omkl.core.hyperparameters import EVALUATED_WITH, LEARNS_WITH, MAY_LEARN, NODE_WEIGHTS, TREES
 from omkl.core.kernels import Kernel
 from omkl.core.learner import Learner, empty_trace
 from omkl.core.protocol import Algorithm
@@ -43,15 +36,20 @@ WIDE = tuple(
     for b in (-2.0, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0)
 )
 ROUNDS = 400
-# A change in a late round, such as a graph that is frozen after round 300, has a parameter. Without
-# parameters a learner does the same in all rounds, once its memory of past targets is full.
+# Learners with parameters may change in a late round: a graph can be frozen after round 300. A
+# learner without parameters computes the same in all rounds, once its memory of targets is full.
 ROUNDS_WITHOUT_PARAMETERS = 150
 # With these settings every kernel is evaluated and predicts, and every target is requested.
 FULL: dict[str, Any] = {"M": len(DICTIONARY), "delta": 0.0, "eta_c": 0.0, "rate": 1.0}
 
 
 class Played(NamedTuple):
-    """Rounds run in plain Python: y_hat (T,), and the evaluated and combined kernels of each."""
+    """Result of T rounds in plain Python.
+
+    y_hat       (T,) predictions
+    evaluated   indices of the evaluated kernels of each round
+    combined    indices of the kernels that each prediction combines
+    """
 
     y_hat: np.ndarray
     evaluated: list[list[int]]
@@ -59,7 +57,7 @@ class Played(NamedTuple):
 
 
 class Case(shared.Case):
-    """Algorithm with the settings of its YAML and a small dictionary."""
+    """Algorithm with the settings of its YAML file and a small dictionary."""
 
     n_rounds = ROUNDS
 
@@ -70,7 +68,7 @@ class Case(shared.Case):
         self.loop = compiled_for(self.algorithm.Params, protocol.run_block)
 
     def params(self, N: int = len(DICTIONARY), T: int | None = None, **changes: Any) -> Any:
-        """Return Params, with ``M`` and ``rank`` reduced to half of N."""
+        """Return the parameters for N kernels, with ``M`` and ``rank`` at most N / 2."""
         cut = {key: min(self.settings.get(key, 1), max(1, N // 2)) for key in ("M", "rank")}
         return super().params(N, T, **cut | changes)
 
@@ -83,11 +81,14 @@ class Case(shared.Case):
         return self.algorithm.representation
 
     def fields(self, annotation: Any) -> list[str]:
-        """Return the fields of State with this annotation of ``omkl.core.hyperparameters``."""
-        return fields_with(self.algorithm.State, annotation)
+        """Return the names of the state's fields that have an annotation.
+
+        The annotations are defined in ``omkl.core.hyperparameters``.
+        """
+        return hyperparameters.fields_with(self.algorithm.State, annotation)
 
     def stream(self, T: int = ROUNDS) -> tuple[np.ndarray, np.ndarray]:
-        """Return X (T, 3) and y (T,) of ``stream``. For a classifier y is the sign of y - 0.5."""
+        """Return the result of ``stream`` for T rows. The class of a row is the sign of y - 0.5."""
         X, y = stream(T)
         return X, self.labels(y > 0.5) if self.classifies else y
 
@@ -143,14 +144,14 @@ class Case(shared.Case):
 
 
 def stream(T: int = ROUNDS, d: int = INPUTS, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    """Return X (T, d) in the unit ball and y (T,) in [0, 1], a smooth function of x.
+    """Return rows X (T, d) in the unit ball and targets y (T,) in [0, 1], a smooth function of x.
 
     Parameters
     ----------
     T, d
         Number of rows and of inputs.
     seed
-        Seed.
+        Seed of the rows.
     """
     rng = np.random.default_rng(seed)
     X = rng.uniform(-1.0, 1.0, size=(T, d)) / np.sqrt(d)
@@ -162,13 +163,13 @@ def stream(T: int = ROUNDS, d: int = INPUTS, seed: int = 1) -> tuple[np.ndarray,
 
 
 def check_state(case: Case) -> None:
-    """Check that the state is a NamedTuple with the model and the logarithms of weights."""
+    """Check that the state is a NamedTuple with the fields ``model`` and ``log_w``."""
     State = type(case.learner().state)
     assert issubclass(State, tuple) and {"model", "log_w"} <= set(get_type_hints(State))
 
 
 def check_predict_is_pure(case: Case) -> None:
-    """Check that ``predict`` changes neither state nor round, and returns the same value again."""
+    """Check that ``predict`` changes neither state nor selection, and repeats its value."""
     learner = case.learner()
     X, y = case.stream()
     learner.partial_fit(X[:50], y[:50])
@@ -195,9 +196,9 @@ def check_predict_changes_nothing(case: Case) -> None:
 
 
 def check_predict_and_learn_apart(case: Case) -> None:
-    """Check that predicting and learning in two calls, with pickling between, gives the same bits.
+    """Check that ``predict_one`` and ``learn_one`` give the same results as ``partial_fit``.
 
-    Predictions of other rows, before and in between, must change nothing.
+    Predictions of other rows, missing predictions, and pickling must change nothing.
     """
     X, y = case.stream()
     whole, apart = case.learner(), case.learner()
@@ -219,14 +220,14 @@ def check_predict_and_learn_apart(case: Case) -> None:
 
 
 def check_snapshot(case: Case) -> None:
-    """Check that a new learner continues from saved arrays with the same bits."""
+    """Check that a new learner continues from saved arrays with the same results."""
     X, y = case.stream()
     learner, expected = case.learner(), case.learner().partial_fit(X, y)
     traces = [learner.partial_fit(X[:277], y[:277])]
     file = io.BytesIO()
     np.savez(file, **snapshot.snapshot(learner))  # type: ignore[arg-type]
     file.seek(0)
-    other = case.learner(seed=1)  # all that this seed has drawn is overwritten
+    other = case.learner(seed=1)  # the arrays must replace all random numbers of this seed
     snapshot.restore(other, dict(np.load(file, allow_pickle=False)))
     shared.require_equal([*traces, other.partial_fit(X[277:], y[277:])], expected)
     for name, array in snapshot.snapshot(case.learner()).items():
@@ -234,9 +235,10 @@ def check_snapshot(case: Case) -> None:
 
 
 def check_widths(case: Case) -> None:
-    """Check that blocks and single rows give the same bits, for any number of features.
+    """Check that blocks and single rows give the same results, for any number of features.
 
-    The numbers cover whole packs, packs with a remainder, and more kernels than elements of a pack.
+    The processor computes with packs of numbers. The three cases have features that fill whole
+    packs, and features with a remainder.
     """
     if not case.representation.draws_features:
         raise Skip("has no random features")
@@ -259,10 +261,10 @@ def check_widths(case: Case) -> None:
 
 
 def check_spread(case: Case) -> None:
-    """Check that standard deviations exist from the third row on, and cover the targets.
+    """Check that standard deviations exist from the third row on, and have the right size.
 
-    If the noise is normal with the parameters' variance, 90 of 100 targets lie within 1.645
-    standard deviations.
+    The noise of the targets is normal with the variance that the parameters assume. So 90 % of the
+    targets must lie within 1.645 standard deviations.
     """
     X, y = case.stream(4000)
     if not case.algorithm.has_spread:
@@ -282,10 +284,10 @@ def check_spread(case: Case) -> None:
 
 
 def check_honesty(case: Case) -> None:
-    """Check that a learner uses selected kernels only.
+    """Check that a learner uses only the kernels that it selects.
 
-    In every round the frequencies of all other kernels are set to NaN, and their theta must not
-    change.
+    In every round the frequencies of all other kernels are set to NaN. The predictions must not
+    change, and theta of the other kernels must not either.
     """
     if not case.representation.draws_features:
         raise Skip("evaluates all kernels: there are no others")
@@ -310,7 +312,7 @@ def check_honesty(case: Case) -> None:
 
 
 def check_labels_not_asked_for(case: Case) -> None:
-    """Check that the value of a target that was not requested changes no bit."""
+    """Check that the value of a target that was not requested does not matter."""
     X, y = case.stream()
     first = case.learner().partial_fit(X, y)
     if first.asked.all():
@@ -322,7 +324,7 @@ def check_labels_not_asked_for(case: Case) -> None:
 
 
 def check_selection(case: Case) -> None:
-    """Check that selected kernels are distinct and valid, and combined kernels are evaluated."""
+    """Check that evaluated kernels are distinct, and that combined kernels are among them."""
     N = case.learner().state.model.n_kernels
     for chosen, combined in zip(case.played.evaluated, case.played.combined, strict=True):
         assert 1 <= len(combined) <= len(chosen) <= N
@@ -331,13 +333,16 @@ def check_selection(case: Case) -> None:
 
 
 def check_importance_weights(case: Case) -> None:
-    """Check that the mean of [i was evaluated] / q_i is 1, so that 1 / q_i is unbiased."""
+    """Check that kernel i is evaluated with the probability q_i in the state.
+
+    The mean of 1 / q_i over the rounds that evaluate i, and of 0 over the others, must be 1.
+    """
     learner = case.learner()
     state, n, N = learner.state, 20_000, len(DICTIONARY)
     if not case.fields(EVALUATED_WITH):
         raise Skip("evaluates all kernels: there are no importance weights")
     (q,) = case.fields(EVALUATED_WITH)
-    for field in ("log_w", *case.fields(NODE_WEIGHTS)):  # unequal, so that a wrong share shows
+    for field in ("log_w", *case.fields(NODE_WEIGHTS)):  # equal weights would hide wrong q
         getattr(state, field)[:] = -0.3 * np.arange(N)
     for field in case.fields(TREES):
         graph_sampling.stale(getattr(state, field))
@@ -352,16 +357,15 @@ def check_importance_weights(case: Case) -> None:
 
 
 def opener(learner: Learner, state: Any) -> Callable[[int], None]:
-    """Return a function that opens round t of a state, for a row of zeros.
+    """Return a function that selects the kernels of round t, for a row of zeros.
 
-    It runs the compiled ``select`` only and never closes a round, which makes tens of thousands of
-    draws ten times as fast.
+    It does not learn. This makes tens of thousands of random selections ten times as fast.
     """
     X, y, trace = np.zeros((1, INPUTS)), np.zeros(1), empty_trace(1)
     run_block = specialise_on_first_call(compiled_for(type(learner.params), protocol.run_block))
 
     def opened(t: int) -> None:
-        # Sums of long rows are computed for a tile of rows. Each opened round uses one row of it.
+        # Features are computed for several rows ahead. Each round uses one of these rows.
         learner.state, _ = learner.prepared(learner.state, X, None)
         run_block(
             learner.params, state, t - 1, X, y, learner.rng, learner.selection, *trace,
@@ -392,9 +396,10 @@ def check_permutation(case: Case) -> None:
 def check_permuted_graph(case: Case) -> None:
     """Check that the order of the dictionary does not matter with a feedback graph.
 
-    The settings avoid random draws and ties: the node with the largest u is taken from the first
-    round on, no two nodes tie, and xi is too small for ties in the dominating set to matter. In 8
-    inputs the integrals of the kernels differ by 30 orders of magnitude.
+    The settings avoid random numbers and ties. The node with the largest weight u is chosen from
+    the first round on, and no two nodes have equal u. xi is so small that ties in the dominating
+    set do not matter, because with 8 inputs the integrals of the kernels differ by 30 orders of
+    magnitude.
     """
     if "explore" not in case.settings:
         raise Skip("there is no graph, or it never stops drawing")
@@ -419,9 +424,10 @@ def check_permuted_graph(case: Case) -> None:
 
 
 def check_one_kernel(case: Case) -> None:
-    """Check that one kernel gives online gradient descent, or a Perceptron for a classifier.
+    """Check that a learner with one kernel equals a simple algorithm.
 
-    A regressor without a step size must be a ridge regression.
+    A classifier must equal a Perceptron, a regressor with a step size online gradient descent, and
+    a regressor without one ridge regression.
     """
     X, y = case.stream()
     one = (Kernel("gaussian", 0.5),)
@@ -455,7 +461,7 @@ def check_one_kernel(case: Case) -> None:
 
 
 def _is_a_ridge_regression(case: Case, X: np.ndarray, y: np.ndarray) -> None:
-    """Compare the coefficients with a batch solution, with forgetting and random walk off."""
+    """Compare predictions with a batch ridge regression, without forgetting and random walk."""
     learner = case.learner(dictionary=(Kernel("gaussian", 0.5),), decay=1.0, walk=1e-15)
     z = features_of(learner.state.model.omega[0].copy(), X)
     settings = case.settings
@@ -469,7 +475,10 @@ def _is_a_ridge_regression(case: Case, X: np.ndarray, y: np.ndarray) -> None:
 
 
 def _is_a_perceptron(case: Case, X: np.ndarray, y: np.ndarray) -> None:
-    """Compare with a kernel Perceptron computed from its Gram matrix, without the norm limit."""
+    """Compare predictions with a Perceptron that is computed from the Gram matrix of the kernel.
+
+    The limit of the norm is disabled.
+    """
     one = (Kernel("gaussian", 0.5),)
     learner = case.learner(dictionary=one, R=1e9)
     K = one[0].gram(X, X)
@@ -486,13 +495,13 @@ def _is_a_perceptron(case: Case, X: np.ndarray, y: np.ndarray) -> None:
 
 
 def check_draws(case: Case) -> None:
-    """Check that classifiers may learn with the probabilities in the state."""
+    """Check that kernels are drawn for learning with the probabilities in the state."""
     learner = case.learner()
     if not case.fields(MAY_LEARN):
         raise Skip("draws nobody")
     state, n, N = learner.state, 20_000, len(DICTIONARY)
     drawn, p = (getattr(state, case.fields(kind)[0]) for kind in (MAY_LEARN, LEARNS_WITH))
-    state.log_w[:] = -0.3 * np.arange(N)  # unequal, so that a wrong share shows
+    state.log_w[:] = -0.3 * np.arange(N)  # equal weights would hide wrong probabilities
     counts, opened = np.zeros(N), opener(learner, state)
     for _ in range(n):
         opened(41)
@@ -508,7 +517,7 @@ def check_draws(case: Case) -> None:
 
 
 def check_complete_graph(case: Case) -> None:
-    """Check that a learner that evaluates every kernel and requests every target is Raker."""
+    """Check that a learner equals Raker if it evaluates all kernels and requests all targets."""
     steps_by_gradient = {"eta", "lam"} <= case.settings.keys()
     if not case.representation.draws_features or case.classifies or not steps_by_gradient:
         raise Skip("there is no graph")
@@ -529,16 +538,17 @@ def play(
     y: np.ndarray,
     spy: Callable[[protocol.Selection], Callable[[], None]] | None = None,
 ) -> np.ndarray:
-    """Run the learner's loop in plain Python, and return the predictions.
+    """Run the loop of a learner in plain Python, and return its predictions (T,).
 
     Parameters
     ----------
     learner
-        Learner, updated in place.
+        Learner, which is updated.
     X, y
         Rows (T, d) and targets (T,).
     spy
-        Called with the selection of each round; it returns a function to call after the round.
+        Function that is called with the selection of each round. It returns a function, which is
+        called at the end of the round.
     """
     y_hat = np.empty(len(y))
     for s in range(len(y)):
@@ -565,7 +575,7 @@ def names() -> list[str]:
 
 
 def cases(name: str) -> Iterator[Check]:
-    """Yield every check for the algorithm of that name."""
+    """Yield all checks for an algorithm."""
     return shared.declared(algorithms.load(name), CHECKS)
 
 

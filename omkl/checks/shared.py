@@ -1,10 +1,11 @@
-"""Checks that every learner must pass, single or in a federation.
+"""Define the checks that every algorithm must pass, with or without a federation.
 
-A check receives a ``Case``: an algorithm with its streams and its learners. A block of rows returns
-a trace, a NamedTuple of arrays with one entry per round, such as ``y_hat``.
+A check is a function of a ``Case``, which contains an algorithm and makes streams and learners for
+it. ``partial_fit`` of a learner returns a trace: a NamedTuple of arrays with one entry per round,
+such as ``y_hat``.
 
-An algorithm may declare checks that it cannot pass, with a reason. A declared check that passes is
-also a failure.
+An algorithm may declare, with a reason, that it fails a check. If the check passes nevertheless,
+this is a failure too.
 """
 
 from __future__ import annotations
@@ -31,15 +32,15 @@ INPUTS, FEATURES = 3, 8
 
 
 class Case(Protocol):
-    """Algorithm as the checks use it. Each suite has its own subclass.
+    """Algorithm to check, with its streams and learners. Each suite defines a subclass.
 
     name            name in ``algorithm=``
-    settings        settings of its YAML, without the name
-    algorithm       as registered
+    settings        settings of its YAML file, without the name
+    algorithm       the registered algorithm
     loop            compiled loop that its learners run
     n_rounds        default number of rounds of a stream
-    many_rounds     rounds of random targets after which all numbers must be finite
-    rounds_to_play  rounds that are run in plain Python
+    many_rounds     number of rounds of random targets after which all numbers must be finite
+    rounds_to_play  number of rounds that are run in plain Python
     """
 
     name: str
@@ -56,28 +57,35 @@ class Case(Protocol):
 
     @property
     def played(self) -> Any:
-        """Trace of ``stream(rounds_to_play)`` by a new learner in plain Python, computed once."""
+        """Trace of a new learner that runs ``stream(rounds_to_play)`` in plain Python; cached."""
 
     def stream(self, T: int = ...) -> tuple[np.ndarray, np.ndarray]:
-        """Return X in the unit ball, T rounds of INPUTS inputs in the last axis, and targets y."""
+        """Return rows X in the unit ball and targets y for T rounds. The last axis has INPUTS."""
 
     def learner(self, seed: int = ..., **changes: Any) -> Any:
-        """Return a new learner; changes are ``dictionary``, ``d``, ``T`` and Params."""
+        """Return a new learner.
+
+        ``changes`` are ``dictionary``, the number of inputs ``d``, the number of rounds ``T``, and
+        parameters of the algorithm.
+        """
 
     def learned(self, learner: Any) -> Any:
         """Return all learned arrays of a learner."""
 
     def weights(self, learner: Any) -> list[np.ndarray]:
-        """Return the arrays that must stay finite."""
+        """Return the arrays of a learner that must stay finite."""
 
     def params(self, N: int = len(DICTIONARY), T: int | None = None, **changes: Any) -> Any:
-        """Return Params for N kernels and T rounds. Ignore changes of parameters that it lacks."""
+        """Return the parameters for N kernels and T rounds.
+
+        A change of a parameter that the algorithm does not have is ignored.
+        """
         applicable = {key: value for key, value in changes.items() if key in self.settings}
         sizes = {"N": N, "D": FEATURES}
         return build(self.algorithm.Params, self.settings | applicable, T or self.n_rounds, sizes)
 
     def labels(self, bits: np.ndarray) -> np.ndarray:
-        """Convert zeros and ones to targets."""
+        """Convert an array of 0 and 1 to targets."""
         return bits
 
     def opposite(self, y: np.ndarray) -> np.ndarray:
@@ -96,13 +104,15 @@ class Check(NamedTuple):
 
 
 class Skip(Exception):
-    """Exception: a check does not apply. The text says why."""
+    """Raised by a check that does not apply. The message states the reason."""
 
 
 class Outcome(NamedTuple):
-    """Result of a check: "passed", "skipped", "declared" (fails as declared), or "failed".
+    """Outcome of a check.
 
-    ``reason`` is the explanation, "" if it passed.
+    status   "passed", "skipped", "declared" (it failed as declared) or "failed"
+    reason   explanation; "" if the check passed
+    error    exception of a failed check, if there is one
     """
 
     status: str
@@ -114,7 +124,7 @@ class Outcome(NamedTuple):
 
 
 def check_interface(case: Case) -> None:
-    """Check docstring sections, symbols of all parameters, and keys of the YAML."""
+    """Check that docstring and YAML file are complete: sections, symbols and parameters."""
     text = registry.docstring(case.name)
     missing = [s for s in SECTIONS if not any(x.startswith(s) for x in text.splitlines())]
     assert not missing, f"the docstring lacks {missing}"
@@ -127,13 +137,13 @@ def check_interface(case: Case) -> None:
 
 
 def unexplained(fields: Iterable[str], symbols: str) -> list[str]:
-    """Return the fields that are not words of the text ("M" is not a word of "OMKL")."""
+    """Return the fields that do not occur as words in a text ("M" does not occur in "OMKL")."""
     words = set(re.findall(r"\w+", symbols))
     return [field for field in fields if field not in words]
 
 
 def check_bounded_memory(case: Case) -> None:
-    """Check that memory after 1,000 rounds equals memory after 10."""
+    """Check that a learner takes as much memory after 1,000 rounds as after 10 rounds."""
     X, y = case.stream(1000)
     learner = case.learner(T=1000)
     learner.partial_fit(X[:10], y[:10])
@@ -143,7 +153,7 @@ def check_bounded_memory(case: Case) -> None:
 
 
 def check_no_second_compilation(case: Case) -> None:
-    """Check that other dictionaries, inputs, seeds and settings need no compilation."""
+    """Check that no code is compiled again for other dictionaries, inputs, seeds and settings."""
     X, y = case.stream()
     case.learner().partial_fit(X, y)
     before = compiler.n_specialisations(case.loop)
@@ -153,7 +163,7 @@ def check_no_second_compilation(case: Case) -> None:
 
 
 def check_pickle_and_resume(case: Case) -> None:
-    """Check that a learner pickled in mid-stream continues with the same bits."""
+    """Check that a learner that was pickled within a stream continues with the same results."""
     X, y = case.stream()
     n = len(y) - 67
     learner, expected = case.learner(), case.learner().partial_fit(X, y)
@@ -162,7 +172,7 @@ def check_pickle_and_resume(case: Case) -> None:
 
 
 def check_blocks(case: Case) -> None:
-    """Check that blocks of 1, 7 and T rounds give the same bits."""
+    """Check that results are the same, to the last bit, for blocks of 1, 7 and T rounds."""
     X, y = case.stream()
     expected = case.learner().partial_fit(X, y)
     for size in (1, 7):
@@ -170,7 +180,7 @@ def check_blocks(case: Case) -> None:
 
 
 def check_threads(case: Case) -> None:
-    """Check that eight seeds on 8 threads and on 1 give the same bits."""
+    """Check that eight seeds give the same results, to the last bit, on 8 threads and on one."""
     X, y = case.stream()
 
     def one(seed: int) -> Any:
@@ -183,14 +193,14 @@ def check_threads(case: Case) -> None:
 
 
 def check_python_equals_compiled(case: Case) -> None:
-    """Check that the steps in plain Python give the same numbers, up to 1e-12."""
+    """Check that plain Python and compiled code give the same predictions, up to 1e-12."""
     X, y = case.stream(case.rounds_to_play)
     compiled = case.learner().partial_fit(X, y).y_hat
     np.testing.assert_allclose(case.played.y_hat, compiled, rtol=0, atol=1e-12)
 
 
 def check_causality(case: Case) -> None:
-    """Check that the targets from round s on do not change predictions up to round s."""
+    """Check that a prediction does not depend on its own target or on later targets."""
     X, y = case.stream()
     first = case.learner().partial_fit(X, y).y_hat
     for s in (0, 1, 57, len(y) - 1):
@@ -202,7 +212,7 @@ def check_causality(case: Case) -> None:
 
 
 def check_extreme_losses(case: Case) -> None:
-    """Check that numbers stay finite in many rounds of targets that jump at random."""
+    """Check that numbers stay finite in many rounds with random targets of 0 and 1."""
     rng = np.random.default_rng(5)
     X, y = case.stream(case.many_rounds)
     X = rng.uniform(-1.0, 1.0, size=X.shape) / np.sqrt(INPUTS)
@@ -213,7 +223,7 @@ def check_extreme_losses(case: Case) -> None:
 
 
 def check_degenerate(case: Case) -> None:
-    """Check that predictions are finite for one input, kernel or round, constant x and x = 0."""
+    """Check that results are finite for one input, one kernel, one round, constant x, and x = 0."""
     X, y = case.stream()
     for learner, inputs, labels in (
         (case.learner(d=1), X[..., :1], y),
@@ -224,7 +234,7 @@ def check_degenerate(case: Case) -> None:
     ):
         trace = learner.partial_fit(inputs, labels)
         for name, array in trace._asdict().items():
-            if name == "spread":  # unknown before the first error, or always
+            if name == "spread":  # NaN before the first error, or in all rounds
                 array = array[2:][: 0 if np.isnan(array[2:]).all() else None]
             assert np.isfinite(array).all(), name
         assert trace.y_hat.shape == labels.shape
@@ -237,7 +247,10 @@ def check_first_prediction(case: Case) -> None:
 
 
 def check_learns(case: Case) -> None:
-    """Check that the error in the last third of a learnable stream is half that of a constant."""
+    """Check that the learner learns a smooth function.
+
+    In the last third of the stream its error must be less than half the error of the best constant.
+    """
     X, y = case.stream(6000)
     y_hat = case.learner(T=6000).partial_fit(X, y).y_hat
     error, of_a_constant = case.errors(y_hat[4000:], y[4000:])
@@ -248,22 +261,22 @@ def check_learns(case: Case) -> None:
 
 
 def in_blocks(learner: Any, X: np.ndarray, y: np.ndarray, size: int) -> list[Any]:
-    """Return the traces of blocks of ``size`` rounds.
+    """Learn rows in blocks, and return the trace of each block.
 
     Parameters
     ----------
     learner
-        Learner, updated in place.
+        Learner, which is updated.
     X, y
         Rows and targets.
     size
-        Rounds of a block, >= 1.
+        Number of rounds of a block, >= 1.
     """
     return [learner.partial_fit(X[s : s + size], y[s : s + size]) for s in range(0, len(y), size)]
 
 
 def require_equal(traces: list[Any], expected: Any) -> None:
-    """Require that the joined arrays of the traces equal the expected arrays, bit for bit."""
+    """Require that the joined traces of blocks equal the expected trace, to the last bit."""
     for name, array in expected._asdict().items():
         ours = np.concatenate([getattr(trace, name) for trace in traces])
         np.testing.assert_array_equal(ours, array)
@@ -280,7 +293,7 @@ def require_refusal(message: str, make: Callable[[], Any]) -> None:
 
 
 def checks_in(scope: Mapping[str, Any]) -> dict[str, Callable[[Any], None]]:
-    """Return the functions ``check_NAME`` of a module by NAME."""
+    """Return the functions ``check_NAME`` of a module, by NAME."""
     return {
         name.removeprefix("check_"): function
         for name, function in scope.items()
@@ -292,14 +305,14 @@ CHECKS = checks_in(globals())
 
 
 def with_shared(scope: Mapping[str, Any]) -> dict[str, Callable[[Any], None]]:
-    """Return the shared checks and those of a module. Their names must differ."""
+    """Return the checks of this module and of another module. All names must differ."""
     checks = checks_in(scope)
     assert not set(checks) & set(CHECKS)
     return CHECKS | checks
 
 
 def declared(algorithm: Any, checks: Mapping[str, Callable[[Any], None]]) -> Iterator[Check]:
-    """Yield every check, with the algorithm's declaration of a failure."""
+    """Yield each check, with the reason if the algorithm declares that it fails the check."""
     failures: Mapping[str, str] = algorithm.expected_failures
     if unknown := set(failures) - set(checks):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Console scripts. Each calls ``main`` of the module with its name, and ``omkl`` lists them."""
+"""Define the console scripts. Each calls ``main`` of one module, and ``omkl`` lists all."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BEGIN = "Begin with: omkl-data example my.csv && omkl-run my.csv target=price"
 
 
 def _run(name: str) -> None:
-    """Run a command and end the process; "" lists the commands."""
+    """Run a command and end the process. The name "" lists the commands."""
     try:
         from omkl.commands import terminal  # imported here, where Ctrl-C is handled
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""``omkl-check``: the conformance suite of an algorithm, and with ``--warm`` its compilation."""
+"""``omkl-check``: run the conformance suite of an algorithm, or compile it with ``--warm``."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run ``omkl-check`` with ``argv`` (without the program's name).
+    """Run ``omkl-check`` with ``argv`` (without the program's name), and return the exit status.
 
-    Returns 0, 1 if a check failed, or 2 if an algorithm or file does not exist.
+    The status is 1 if a check failed, 2 if an algorithm or file does not exist, and otherwise 0.
     """
     arguments = _parser().parse_args(argv)
     config_dirs = [arguments.config_dir] if arguments.config_dir else []
@@ -68,12 +68,12 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _names_in(text: str) -> Sequence[str]:
-    """Return the algorithms of a module such as mypkg.mine, or a list of the name itself."""
+    """Return the algorithms of a module such as mypkg.mine. Any other text is one algorithm."""
     return registry.declare_all(text) if "." in text else [text]
 
 
 def _asked(text: str, config_dirs: Sequence[Path]) -> Iterator[Algorithm]:
-    """Yield the algorithm of that name, or those of a module, with the parameters of their YAML."""
+    """Yield the algorithms that ``text`` names, with the parameters of their YAML files."""
     for name in _names_in(text):
         (made,) = read_jobs([f"algorithm={name}"], config_dirs).settings
         registry.declare_named({"algorithm": dict(made.algorithm), "kernels": made.kernels})
@@ -113,7 +113,7 @@ def _warm(text: str, config_dirs: Sequence[Path]) -> None:
 
 
 def _check(asked: Algorithm, arguments: argparse.Namespace) -> bool:
-    """Run the suite, print the outcomes, and return whether a check failed."""
+    """Run the suite for an algorithm, print the outcomes, and return whether a check failed."""
     from omkl.checks import federations, learners, shared
 
     name = asked.name
@@ -135,20 +135,14 @@ def _check(asked: Algorithm, arguments: argparse.Namespace) -> bool:
         print(_lines(one, outcome, file), flush=True)
         if arguments.traceback and outcome.status == "failed" and outcome.error is not None:
             print("".join(traceback.format_exception(outcome.error)), flush=True)
-    print(", ".join(f"{n} {_WORDS[status]}" for status, n in counts.items()) + "\n", flush=True)
+    words = {"declared": "fail as declared"}
+    total = ", ".join(f"{n} {words.get(status, status)}" for status, n in counts.items())
+    print(f"{total}\n", flush=True)
     return counts["failed"] > 0
 
 
-_WORDS = {
-    "passed": "passed",
-    "skipped": "skipped",
-    "declared": "fail as declared",
-    "failed": "failed",
-}
-
-
 def _lines(check: Check, outcome: Outcome, file: str | None) -> str:
-    """Format the outcome of a check. A failure has its explanation, and how to declare it."""
+    """Format the outcome of a check. For a failure explain the check and how to declare it."""
     status = {"declared": "fails", "failed": "FAILED"}.get(outcome.status, outcome.status)
     line = f"  {status:8}{check.name}"
     if outcome.status == "passed":
@@ -170,4 +164,4 @@ def _lines(check: Check, outcome: Outcome, file: str | None) -> str:
     return "\n".join([line, *(textwrap.indent(text, " " * 10) for text in more)])
 
 
-_LINES = 8  # of NumPy's message about two arrays
+_LINES = 8  # number of lines of a failure's message, which NumPy makes long

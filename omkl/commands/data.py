@@ -114,14 +114,15 @@ def _describe(entries: Entries) -> int:
 
 
 def _file_facts(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the location of a file of the catalogue, and how to obtain it."""
-    fetch = f"omkl-data fetch {entry['name']}"
-    can_fetch = catalogue.downloadable(entry)
+    """Return the location and the address of a file of the catalogue, and how to obtain it."""
+    cure = entry.get("by_hand")
+    if catalogue.downloadable(entry):
+        cure = f"omkl-data fetch {entry['name']}"
     return {
         "rows x inputs": f"{entry.get('rows', '-')} x {_n_inputs(entry) or '-'}",
         "found": catalogue.locate(entry["file"]) or "nowhere",
         "address": catalogue.address(entry),
-        "to get it": fetch if can_fetch else entry.get("by_hand"),
+        "to get it": cure,
     }
 
 
@@ -147,7 +148,7 @@ def _fetch(entries: Entries) -> int:
 
 
 def _where(entry: Mapping[str, Any]) -> str:
-    """Return the source of the rows, or that the file is missing."""
+    """Return where the rows of a data set come from, as text for a table."""
     if "file" not in entry:
         return "your file" if "path" in entry else "made on the fly"
     if catalogue.locate(entry["file"]) is not None:
@@ -156,7 +157,7 @@ def _where(entry: Mapping[str, Any]) -> str:
 
 
 def _licence(entry: Mapping[str, Any]) -> str | None:
-    """Return the licence, with text in brackets shortened to an ellipsis."""
+    """Return the licence. An ellipsis replaces the text from the first bracket on."""
     return entry.get("licence") and re.sub(r" \(.*", "…", entry["licence"])
 
 

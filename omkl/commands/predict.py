@@ -1,4 +1,4 @@
-"""``omkl-predict``: predict the rows of a file with a saved learner; nothing is learned."""
+"""``omkl-predict``: predict the rows of a file with a saved learner. Nothing is learned."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _path_of(given: str) -> Path:
-    """Return the file of a model from its path, or from the folder of its run."""
+    """Return the path of a model file. ``given`` is this path, or the folder of a run."""
     try:
         path = Path(given).expanduser()
         is_folder = path.is_dir()
@@ -99,7 +99,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _predicted(learner: OnlineLearner, columns: dict[str, Any] | None, file: str) -> Iterator[str]:
-    """Return pieces of the output."""
+    """Return pieces of the output of a learner without series, as CSV text.
+
+    ``columns`` are the encodings in its model file.
+    """
     described = (columns or {}).get("columns")
     cfg = {**(columns or {}).get("reading", {}), "path": file}
     tells_far, horizon = learner.settings.scaling == "columns", (columns or {}).get("horizon") or 0
@@ -120,9 +123,9 @@ def _predicted(learner: OnlineLearner, columns: dict[str, Any] | None, file: str
 def _csv(
     names: Sequence[str], blocks: Iterable[Sequence[np.ndarray]], words: dict[str, Counter[str]]
 ) -> Iterator[str]:
-    """Yield blocks of columns as CSV, then warn of new categories, which are 0 in all inputs.
+    """Yield blocks of columns as CSV text, then warn of new categories ``words``.
 
-    The header comes with the first block. A file that cannot be read therefore prints nothing.
+    The header is yielded with the first block. If the file cannot be read, nothing is printed.
     """
     header = csv_text([names])
     for columns in blocks:
@@ -138,9 +141,11 @@ def _with_known_ahead(
     columns: dict[str, Any],
     shifted: Callable[[Iterable[Chunk], int, np.ndarray], Iterator[Chunk]],
 ) -> Iterator[Chunk]:
-    """Yield rows with the number of the predicted row as target, NaN if it is not in the file.
+    """Yield the rows of a file. A target is the number of the row whose target is predicted.
 
-    Inputs known ahead are taken from the predicted row. Warn of rows that lack it.
+    If the model has a horizon, inputs that are known ahead are taken from the row whose target is
+    predicted. If this row is not in the file, the target is NaN, and the user is warned.
+    ``shifted`` is ``stream.ahead``, or a function like it for rows of several series.
     """
     chunks: Iterator[Chunk]
     chunks = (Chunk(X, rows.astype(float), rows, series=series) for X, rows, series in pieces)
@@ -168,7 +173,7 @@ def _of_series(
     columns: dict[str, Any] | None,
     file: str,
 ) -> Iterator[str]:
-    """Return pieces of the output of a model with series.
+    """Return pieces of the output of a model with series, as CSV text.
 
     Parameters
     ----------
@@ -177,9 +182,9 @@ def _of_series(
     column
         Column of the series in the file.
     columns
-        Column encodings stored with the model.
+        Encodings in the model file.
     file
-        File to predict.
+        Path of the file to predict.
     """
     described = (columns or {}).get("columns")
     cfg = {**(columns or {}).get("reading", {}), "path": file, "series": column}

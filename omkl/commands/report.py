@@ -1,4 +1,4 @@
-"""``omkl-report``: tables, figures and the MLflow view, from results."""
+"""``omkl-report``: show tables, figures and the MLflow view of finished runs."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _port(text: str) -> int:
 
 
 def _runs(arguments: argparse.Namespace, wanted: Mapping[str, Sequence[str]]) -> list[Run]:
-    """Return the wanted runs. Name unreadable folders on stderr."""
+    """Return the runs that match ``wanted``. Print the names of unreadable folders on stderr."""
     from omkl.report import frame
     from omkl.runs.run_folder import find
 
@@ -86,7 +86,7 @@ def _runs(arguments: argparse.Namespace, wanted: Mapping[str, Sequence[str]]) ->
 
 
 def _wanted(arguments: argparse.Namespace) -> dict[str, list[str]]:
-    """Return the wanted values by their keys."""
+    """Parse the arguments KEY=VALUE, and return the list of values of each key."""
     wanted: dict[str, list[str]] = {}
     for text in arguments.choices:
         key, equals, value = text.partition("=")

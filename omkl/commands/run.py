@@ -131,7 +131,7 @@ def run_alone(settings: Settings) -> int:
 
 
 def _print_outcome(outcome: Outcome, outputs: Path) -> None:
-    """Print the paths of a run's files."""
+    """Print the notes of a run and the paths of its files."""
     from omkl.report import console
     from omkl.runs.run_folder import FIGURES
 
@@ -143,7 +143,7 @@ def _print_outcome(outcome: Outcome, outputs: Path) -> None:
     # Paths are not wrapped, so that they can be copied.
     console.print_saved("results", folder, outputs)
     data = folder.parent
-    for file in result["stream"].get("files", ()):  # list the columns at a file's first run
+    for file in result["stream"].get("files", ()):  # explain the folder's name at its first run
         if data.name.endswith(f"-{file['sha256'][:4]}") and len(list(data.iterdir())) == 1:
             print(f"         {data.name}: {file['name']}, and the first digits of its SHA-256")
     kept = ("predictions.parquet", "model.npz")
@@ -177,9 +177,10 @@ def _print_hints(run: Run) -> None:
 
 
 def from_folder(folder: Path | None, typed: Sequence[str]) -> tuple[Sequence[str], Values]:
-    """Return the typed arguments, and the settings of a folder's run as values below them.
+    """Return the arguments of a command line, and the settings of the run in ``folder`` as values.
 
-    Raises UsageError if there is no run in the folder, or it is damaged.
+    Arguments take precedence over these values. Raises UsageError if there is no run in the folder,
+    or it is damaged.
     """
     if folder is None:
         return typed, {}
@@ -187,7 +188,7 @@ def from_folder(folder: Path | None, typed: Sequence[str]) -> tuple[Sequence[str
     if "path" in config["dataset"]:  # a file of the user's
         typed = [of_file(text) for text in typed]
         file = {key: value for key, value in config["dataset"].items() if key != "sha256"}
-        config["dataset"] = file | {"name": "file"}  # it is identified by its content
+        config["dataset"] = file | {"name": "file"}  # the content may have changed since
     if config["federation"]["name"] == "column":  # the column decides the number of clients
         config.pop("clients", None)
     unset = {*NEUTRAL, *({*GROUPS} & {key_of(text) for text in typed})}

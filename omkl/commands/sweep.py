@@ -24,7 +24,13 @@ PAGE = "page.html"  # file name of the page of a sweep
 
 
 class Task(NamedTuple):
-    """Job of a sweep: its label on the screen, its settings, and its file in the sweep."""
+    """Job of a sweep.
+
+    number     index of the job, from 0
+    label      name of the job on the screen
+    settings   settings of the job
+    place      file in the folder of the sweep that records the outcome
+    """
 
     number: int
     label: str
@@ -38,12 +44,12 @@ def run(jobs: Jobs, folder: Path | None = None, n_jobs: int | str = 1) -> bool:
     Parameters
     ----------
     jobs
-        The settings of the jobs, and which keys are swept.
+        Settings of the jobs, and the keys with several values.
     folder
-        The folder of the sweep. None: a new one below the outputs.
+        Folder of the sweep. None: a new one below the outputs.
     n_jobs
-        Processes, or the address of a Dask scheduler. With one process, this one, each job has a
-        progress bar.
+        Number of processes, or the address of a Dask scheduler. With 1 the jobs run in this
+        process, and each has a progress bar.
 
     Returns
     -------
@@ -76,9 +82,9 @@ def run(jobs: Jobs, folder: Path | None = None, n_jobs: int | str = 1) -> bool:
 
 
 def begin(folder: Path, jobs: Sequence[Settings], swept: Sequence[str]) -> list[Task]:
-    """Make the folder of a sweep, and return its jobs without repeated settings.
+    """Create the folder of a sweep, and return its jobs. Jobs with equal settings occur once.
 
-    Files of jobs from an earlier start are removed.
+    Files of jobs from an earlier start of the sweep are removed.
 
     Parameters
     ----------
@@ -109,7 +115,7 @@ def begin(folder: Path, jobs: Sequence[Settings], swept: Sequence[str]) -> list[
 
 
 def title_of(settings: Settings) -> str:
-    """Return the algorithm and the data set or file of a job, as ``plain`` text."""
+    """Return the algorithm and the data set of a job as text without control characters."""
     dataset = settings.dataset
     name = dataset["name"]
     if name == "file" and dataset.get("path"):
@@ -118,7 +124,7 @@ def title_of(settings: Settings) -> str:
 
 
 def _swept(settings: Settings, swept: Sequence[str]) -> str:
-    """Return the swept settings of a job, without its algorithm and data set."""
+    """Return the settings of a job that vary in the sweep, without algorithm and data set."""
     pairs, values = [], settings.content()
     for key in swept:
         value: Any = values
@@ -130,7 +136,7 @@ def _swept(settings: Settings, swept: Sequence[str]) -> str:
     return plain(f" ({', '.join(pairs)})") if pairs else ""
 
 
-# --- the jobs -------------------------------------------------------------------------------------
+# --- Jobs -----------------------------------------------------------------------------------------
 
 
 def _one_by_one(tasks: Sequence[Task]) -> Generator[tuple[Task, Outcome]]:
@@ -162,7 +168,7 @@ def bar_of(label: str, settings: Settings) -> Bar:
 
 
 def record(task: Task, outcome: Outcome) -> None:
-    """Write the outcome of a job into its file of the sweep."""
+    """Write the outcome of a job to its file in the folder of the sweep."""
     run = outcome.run
     facts: dict[str, Any] = {"number": task.number, "status": outcome.status}
     facts |= {"folder": os.path.relpath(run.folder, task.place.parent)}
@@ -185,7 +191,7 @@ def _line_of(head: str, outcome: Outcome) -> str:
     return "\n    ".join([line, *outcome.notes])
 
 
-# --- the end --------------------------------------------------------------------------------------
+# --- End of a sweep -------------------------------------------------------------------------------
 
 
 def finish(folder: Path, settings: Settings, interrupted: bool = False) -> int:
@@ -196,9 +202,9 @@ def finish(folder: Path, settings: Settings, interrupted: bool = False) -> int:
     folder
         Folder of the sweep.
     settings
-        Settings of the first job: ``outputs``, ``figures`` and ``tracking``.
+        Settings of the first job. ``outputs``, ``figures`` and ``tracking`` are used.
     interrupted
-        Whether the user interrupted the sweep. Then nothing is drawn or logged.
+        Whether the user interrupted the sweep. If True, nothing is drawn or logged.
 
     Returns
     -------
@@ -240,7 +246,7 @@ def finish(folder: Path, settings: Settings, interrupted: bool = False) -> int:
 
 
 def print_tracked(outcome: str | None, outputs: Path) -> None:
-    """Print where the MLflow view is, or the note of ``viewers.track``."""
+    """Print the result of ``viewers.track``: where the MLflow view is, or a note."""
     from omkl.report import console
 
     if outcome == "":

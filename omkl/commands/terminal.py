@@ -1,4 +1,4 @@
-"""Run commands: parser, output streams, Ctrl-C, one line for each error, and exit status."""
+"""Run commands: define parsers, output streams, Ctrl-C, error messages and the exit status."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ INTERRUPTED = "Interrupted. Finished runs are kept. The same command continues."
 
 
 class _Output(io.FileIO):
-    """File descriptor that still accepts text after its reader has gone (``| head``)."""
+    """File descriptor that ignores what is written after its reader has ended (``| head``)."""
 
     def write(self, data: Any) -> int:
         try:
@@ -34,28 +34,28 @@ class _Output(io.FileIO):
 
 
 def _lasting(stream: io.TextIOWrapper) -> io.TextIOWrapper:
-    """Return a stream that survives a terminal without letters such as ±, and a closed pipe."""
+    """Return a text stream that raises no error for unsupported letters or a closed pipe."""
     binary = io.BufferedWriter(_Output(stream.fileno(), "wb", closefd=False))
     at_once = stream.line_buffering or stream.write_through
     return io.TextIOWrapper(binary, stream.encoding, errors="replace", line_buffering=at_once)
 
 
 def write_data(pieces: Iterable[str]) -> None:
-    """Write text to standard output, unchanged unless it is a terminal."""
+    """Write text to standard output. On a terminal control characters are escaped."""
     shown = plain if sys.stdout.isatty() else str
     for text in pieces:
         sys.stdout.write(shown(text))
 
 
 def parser(prog: str, description: str, epilog: str | None = None) -> argparse.ArgumentParser:
-    """Return the parser of a command. It has ``--version`` and keeps the epilog's line breaks.
+    """Return the parser of a command, with the option ``--version``.
 
     Parameters
     ----------
     prog
         Name of the command.
     description, epilog
-        Texts before and after the options.
+        Texts before and after the options. Line breaks in the epilog do not change.
     """
     import argparse
 
@@ -79,7 +79,7 @@ def add_command(
     name
         Name of the subcommand.
     act
-        Called with the arguments; it returns the exit status.
+        Function of the parsed arguments that returns the exit status.
     text
         Description, which begins with a lower-case letter.
     """
@@ -100,7 +100,7 @@ def exit_status(
     mistakes: Errors = (),
     output: Path | None = None,
 ) -> int:
-    """Call ``act`` and return the exit status. An expected error is printed as one line.
+    """Call ``act``, and return the exit status. The message of an expected error is printed.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def exit_status(
     failures, mistakes
         Errors with exit status 1, and errors with exit status 2.
     output
-        File that an OSError without a file name concerns.
+        File to name in the message of an OSError that names no file.
     """
     try:
         return act()
@@ -126,14 +126,14 @@ def exit_status(
 
 
 def _interrupt(signum: int, frame: Any) -> None:
-    """Raise KeyboardInterrupt. A second Ctrl-C ends the process at once."""
+    """Raise KeyboardInterrupt, and let a second Ctrl-C end the process at once."""
     signal.signal(signum, signal.SIG_DFL)
     raise KeyboardInterrupt
 
 
 def command(program: str, main: Callable[[], int]) -> None:
     """Run a command and end the process with its exit status."""
-    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # ignored in the background
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # a background process ignores it
         signal.signal(signal.SIGINT, _interrupt)
     for name in ("stdout", "stderr"):
         if type(stream := getattr(sys, name)) is io.TextIOWrapper:
@@ -152,8 +152,8 @@ def command(program: str, main: Callable[[], int]) -> None:
         ):
             print(f"\n{INTERRUPTED}", file=sys.stderr, flush=True)
             signal.signal(signal.SIGINT, signal.SIG_DFL)
-            signal.raise_signal(signal.SIGINT)  # Python would wait for threads that compute
+            signal.raise_signal(signal.SIGINT)  # sys.exit would wait for running threads
         warn(f"{error}\n\n{traceback.format_exc()}\n{UNEXPLAINED}", program)
         code = EXIT_FAILED
-    gc.freeze()  # saves a second: the interpreter does not search compiled code for garbage
+    gc.freeze()  # the end of Python is a second faster: it does not search compiled code
     sys.exit(code)

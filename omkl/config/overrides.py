@@ -1,4 +1,4 @@
-"""Convert the command line to jobs: shorthand, sweeps, composition, and advice on errors."""
+"""Convert the command line to jobs: expand shorthand and sweeps, compose, and explain errors."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Values = Mapping[str, Sequence[Any]]
 
 
 class UsageError(ValueError):
-    """Error: the command line is invalid. The text says what to write."""
+    """Raised if the command line is invalid. The message says what to write."""
 
 
 class Jobs(NamedTuple):
@@ -51,7 +51,7 @@ class Jobs(NamedTuple):
     swept
         Keys with several values.
     notes
-        Parameters that some algorithms of the sweep lack.
+        Remarks on parameters that some algorithms of the sweep do not have.
     """
 
     settings: list[Settings]
@@ -60,7 +60,7 @@ class Jobs(NamedTuple):
 
 
 class Job(NamedTuple):
-    """Parts of a job: overrides as texts, and Python values by dotted keys."""
+    """Job before composition: overrides as texts, and Python values by dotted keys."""
 
     overrides: list[str]
     values: dict[str, Any]
@@ -88,13 +88,13 @@ def read_jobs(
     sweep
         Whether a key may have several values.
     values
-        Python values by dotted keys; in a sweep each may be several. Arguments take precedence.
+        A list of Python values for each dotted key, with one value unless ``sweep`` is True.
+        Arguments take precedence.
 
     Raises
     ------
     UsageError
-        An override is invalid, or names something that does not exist, or a setting has an invalid
-        value.
+        An override is invalid, a name in it does not exist, or a setting has an invalid value.
     """
     composer = _composer(config_dirs)
     arguments, values = expand(arguments, config_dirs, values or {})
@@ -141,7 +141,7 @@ def composed_text(
 
 
 def complete(command: str, arguments: Sequence[str]) -> None:
-    """Print Hydra's answer to a shell's completion: ``install=bash``, ``query=bash``."""
+    """Print the texts that a shell needs to complete names, for ``install=bash`` and the like."""
     from hydra.core.global_hydra import GlobalHydra
 
     with hydra_of_our_own(), help_as_text():
@@ -157,7 +157,7 @@ def _composer(config_dirs: Sequence[Path]) -> Composer:
     return Composer(config_dirs)
 
 
-# --- what is typed --------------------------------------------------------------------------------
+# --- Shorthand ------------------------------------------------------------------------------------
 
 
 def expand(
@@ -165,10 +165,10 @@ def expand(
 ) -> tuple[list[str], dict[str, Sequence[Any]]]:
     """Expand shorthand, and return the arguments and the Python values.
 
-    ``my.csv target=y`` becomes ``dataset=file dataset.path=my.csv dataset.target=y seeds=1``, with
-    the kernels of ``omkl.panel`` if a series is named. ``algorithm.module=mypkg.mine`` also
-    chooses the algorithm ``mine``. Values that name YAML files of ``conf``, such as
-    ``algorithm="raker"``, become arguments.
+    ``my.csv target=y`` becomes ``dataset=file dataset.path=my.csv dataset.target=y seeds=1``. If a
+    column of series is named, the kernels of ``omkl.panel`` are added.
+    ``algorithm.module=mypkg.mine`` also chooses the algorithm ``mine``. Python values that name
+    YAML files of ``conf``, such as ``algorithm="raker"``, become arguments.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ def expand(
     Raises
     ------
     UsageError
-        There are two data files, or one beside ``dataset=`` or ``dataset.path=``.
+        There are two data files, or a data file and also ``dataset=`` or ``dataset.path=``.
     """
     choosing = {*conf.groups(config_dirs), "+experiment", "algorithm.module"}
     values = dict(values or {})
@@ -219,7 +219,7 @@ def expand(
 def _declared(text: str) -> dict[str, Any] | None:
     """Parse the value of ``columns=``: ``shop: category, code: skip``, or the name of a YAML file.
 
-    None for a value in Hydra's own grammar.
+    Return None for a value in Hydra's grammar, such as ``{shop: category}``.
     """
     if text.endswith((".yaml", ".yml")):
         try:
@@ -242,9 +242,10 @@ def _are_names(values: Sequence[Any]) -> bool:
 
 
 def of_file(text: str) -> str:
-    """Convert shorthand about a file to an override of the group ``dataset``.
+    """Convert shorthand for a user's file to an override of the group ``dataset``.
 
-    ``target=y`` becomes ``dataset.target=y``; the name of a file becomes ``dataset.path=...``.
+    ``target=y`` becomes ``dataset.target=y``, and ``my.csv`` becomes ``dataset.path=my.csv``. Other
+    overrides do not change.
     """
     if _is_file(text):
         return f"dataset.path={override_text(text)}"
@@ -258,7 +259,7 @@ def key_of_file(key: str) -> str:
 
 
 def _is_file(text: str) -> bool:
-    """Return whether an argument names a data file, even a missing one."""
+    """Return whether an argument is the name of a data file, which may be missing."""
     if text.startswith(("~", "+")):
         return False
     known = schema.DEFAULTS.keys() | conf.groups().keys()
@@ -280,7 +281,7 @@ def _with_module(texts: Sequence[str], config_dirs: Sequence[Path]) -> list[str]
         key, _, module = text.lstrip("+").partition("=")
         if key != "algorithm.module":
             continue
-        try:  # Composer searches the folder conf beside the module from here
+        try:  # from now on Composer also searches the folder conf beside the module
             name, *others = registry.declare_all(module)
         except outside.ModuleProblem as error:
             raise UsageError(str(error)) from None
@@ -296,14 +297,14 @@ def _with_module(texts: Sequence[str], config_dirs: Sequence[Path]) -> list[str]
 
 
 def key_of(text: str) -> str:
-    """Return the key of an override: ``target`` of ``+target=y``."""
+    """Return the key of an override, such as ``target`` for ``+target=y``."""
     return text.lstrip("+~").partition("=")[0]
 
 
 def parse(text: str) -> Override:
     """Parse an override. A value such as ``0.1/sqrt(t)`` needs no quotes.
 
-    Raises UsageError if Hydra cannot parse it, or omkl does not accept it.
+    Raises UsageError if Hydra cannot parse the override, or if omkl does not accept it.
     """
     from hydra.errors import HydraException
 
@@ -343,7 +344,7 @@ def _quoted(found: re.Match[str]) -> str:
     return found[0] if found[1] else f'"{found[0]}"'
 
 
-# --- the jobs of a sweep --------------------------------------------------------------------------
+# --- Jobs of a sweep ------------------------------------------------------------------------------
 
 
 def _single(overrides: Sequence[Override]) -> list[str]:
@@ -354,7 +355,7 @@ def _single(overrides: Sequence[Override]) -> list[str]:
 
 
 def _combinations(overrides: Sequence[Override], composer: Composer) -> list[list[str]]:
-    """Return the overrides of each job. The last of several overrides of one key is used."""
+    """Return the overrides of each job. If a key occurs several times, the last one counts."""
     choices: dict[str, list[str]] = {}
     for one in overrides:
         key, text = one.get_key_element(), str(one.input_line)
@@ -377,7 +378,7 @@ def _combinations(overrides: Sequence[Override], composer: Composer) -> list[lis
 def _composed(
     composer: Composer, job: Job, jobs: Sequence[Job], notes: dict[str, None]
 ) -> Settings:
-    """Compose a job. Drop parameters that only other algorithms of the sweep have."""
+    """Compose a job. Leave out parameters that only other algorithms of the sweep have."""
     try:
         return composer.compose(*job)
     except _composition_errors() as error:
@@ -397,7 +398,7 @@ def _has(composer: Composer, job: Job, key: str) -> bool:
     return False
 
 
-# --- mistakes -------------------------------------------------------------------------------------
+# --- Errors ---------------------------------------------------------------------------------------
 
 
 def _composition_errors() -> tuple[type[Exception], ...]:
@@ -405,7 +406,7 @@ def _composition_errors() -> tuple[type[Exception], ...]:
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
 
-    # ValueError: Hydra's own for algorithm=5, and modules that cannot be used.
+    # ValueError: Hydra raises it for algorithm=5, and omkl for modules that cannot be used.
     return HydraException, OmegaConfBaseException, yaml.YAMLError, ValueError
 
 
@@ -417,7 +418,7 @@ def _attempt(composer: Composer, do: Callable[[Job], Any], job: Job) -> Any:
 
 
 def _unknown_key(error: Exception) -> str:
-    """Return the key that is missing in the composed files; "" for another error."""
+    """Return the key that an error reports as missing in the files; "" for another error."""
     from omegaconf.errors import ConfigAttributeError, ConfigKeyError
 
     cause = error.__cause__ or error
@@ -427,7 +428,7 @@ def _unknown_key(error: Exception) -> str:
 
 
 def _explained(error: Exception, composer: Composer, job: Job) -> UsageError:
-    """Convert an error of Hydra or OmegaConf to one that tells the user what to do."""
+    """Convert an error of Hydra or OmegaConf to an error that tells the user what to do."""
     if missing := getattr(error, "missing_cfg_file", None):
         group, _, name = str(missing).partition("/")
         module = registry.names_outside().get(name) if group == "algorithm" else None

@@ -1,4 +1,4 @@
-"""Reference of settings, generated from the schema for ``omkl-run --help`` and for a page."""
+"""Generate the reference of settings from the schema, for ``omkl-run --help`` and for a page."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def help_page(
 
 
 def _algorithms(groups: Mapping[str, Sequence[str]], config_dirs: Sequence[Path]) -> Iterator[str]:
-    """Yield the help on algorithms. The variants in a sub-folder share a line."""
+    """Yield the lines of the help on algorithms. The variants in a sub-folder share one line."""
     yield "Algorithms (algorithm=NAME): what each is, when to take it, and its parameters"
     yield "(algorithm.KEY=VALUE) with their defaults"
     folders: dict[str, list[str]] = {}
@@ -145,7 +145,7 @@ TOPICS = {"algorithms": _algorithms, "settings": _settings, "data": _data}
 
 
 def _keys_of_dataset() -> dict[str, str]:
-    """Return the possible values of each key of a data set, in words."""
+    """Return a text with the possible values of each setting of a data set, by key."""
     return {
         key: sections.words(field)
         for key, field in Dataset.model_fields.items()
@@ -164,28 +164,25 @@ def _about(name: str, config_dirs: Sequence[Path]) -> list[str]:
 
 
 def hanging(head: str, text: str, width: int = 9) -> list[str]:
-    """Return lines with ``text`` indented to the right of ``head``.
+    """Return lines that begin with ``head`` and continue with ``text``, indented to the right.
 
     Parameters
     ----------
     head
         First words of the first line.
     text
-        Text, wrapped at 79 characters.
+        Text, which is wrapped at 79 characters.
     width
         Smallest width of the head.
     """
+    first, other = f"  {head:{width}} ", " " * (width + 3)
     return textwrap.wrap(
-        text,
-        WIDTH,
-        initial_indent=f"  {head:{width}} ",
-        subsequent_indent=" " * (width + 3),
-        break_long_words=False,
+        text, WIDTH, initial_indent=first, subsequent_indent=other, break_long_words=False
     )
 
 
 def _plain(value: Any) -> str:
-    """Return a value as it is written in YAML."""
+    """Return a value as YAML text."""
     if value is None:
         return "null"
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,10 +1,10 @@
-"""Settings of a run: type, range, default and help of each, in one place.
+"""Define the settings of a run, with the type, the range, the default and the help of each.
 
-``read`` converts a composed configuration to typed ``Settings``, and ``omkl.config.settings``
-completes them with what follows from other settings. The schema of a data set is in
-``omkl.datasets.schema``. The schema of an algorithm's parameters is in the annotations of its
-``Params`` (``omkl.core.hyperparameters``), because ranges depend on the dictionary and on the rows,
-and users define their own parameters. ``omkl.core.kernels`` checks the kernels of a dictionary.
+``read`` converts a composed configuration to typed ``Settings``. ``omkl.config.settings`` then sets
+values that follow from other settings. Other modules define the rest: ``omkl.datasets.schema`` the
+settings of a data set, and ``omkl.core.kernels`` the kernels of a dictionary. The parameters of an
+algorithm are defined by the annotations of its ``Params`` (``omkl.core.hyperparameters``), because
+users add algorithms, and ranges can depend on the dictionary and on the rows.
 
 Hydra composes a run from ``DEFAULTS`` and the files that conf/config.yaml chooses.
 """
@@ -42,7 +42,7 @@ def _folder(value: Any) -> Any:
 
 
 class Algorithm(Section):
-    """Name of an algorithm, the module of one outside omkl, and its parameters as typed."""
+    """Algorithm and its parameters as given. ``module`` is None for an algorithm of omkl."""
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, Writable]
@@ -52,12 +52,12 @@ class Algorithm(Section):
 
     @property
     def params(self) -> dict[str, Any]:
-        """Return the parameters by the names of ``Params``."""
+        """Parameters of the algorithm, by name."""
         return dict(self.model_extra or {})
 
 
 class Federation(Section):
-    """Split of the rows of a data set among clients."""
+    """Scheme by which the rows of a data set are divided among clients."""
 
     name: Literal["none", "iid", "in_turn", "consecutive", "by_site", "column"]
     rounds: Annotated[int, Field(ge=2)] | None = None
@@ -126,10 +126,11 @@ class Regret(Section):
 
 
 class Settings(Section):
-    """Settings of a run. Their bounds are wide; ``experiment.memory`` checks their combined size.
+    """Settings of a run.
 
-    ``task``, ``D`` and others are None until they follow from the data set, data or budget
-    (``replaced``).
+    Ranges are wide, and ``experiment.memory`` checks whether their combination fits into memory.
+    Settings such as ``task`` and ``D`` are None if the user does not set them. They get values when
+    the data set and the rows are known.
     """
 
     algorithm: Algorithm
@@ -217,7 +218,7 @@ class Settings(Section):
 
     @property
     def notes(self) -> list[str]:
-        """Return what the user should know about changed settings."""
+        """Remarks to the user about settings that were changed."""
         return list(self._notes)
 
     def with_parameters(self, params: Mapping[str, Any], notes: list[str]) -> Settings:
@@ -228,7 +229,7 @@ class Settings(Section):
 
     @property
     def scheme(self) -> str | None:
-        """Return the name of the federation; None for one learner on one stream."""
+        """Name of the scheme of a federation; None without a federation."""
         return None if self.federation.name == "none" else self.federation.name
 
     @property
@@ -241,28 +242,28 @@ class Settings(Section):
 
     @property
     def n_threads(self) -> int:
-        """Threads that the job may use."""
+        """Number of threads that the job may use."""
         return self.threads or default_threads()
 
     @property
     def intervals(self) -> IntervalSettings | None:
-        """Return the level and rate of intervals; None for none."""
+        """Level and rate of intervals; None without intervals."""
+        if self.interval is None:
+            return None
         from omkl.core.conformal import IntervalSettings  # imported here: NumPy takes 0.1 s
 
-        return (
-            None if self.interval is None else IntervalSettings(self.interval, self.interval_rate)
-        )
+        return IntervalSettings(self.interval, self.interval_rate)
 
     @property
     def placed_kernels(self) -> dict[str, Any]:
-        """Return the content of the dictionary's YAML, with how frequencies are placed."""
+        """Content of the dictionary's YAML file, with the setting ``features`` added."""
         from omkl.core.kernels import with_features
 
         return with_features(self.kernels, self.features)
 
     @property
     def safeguards(self) -> Safeguards:
-        """Return the settings that protect the messages of a federation."""
+        """Settings that protect the messages of a federation."""
         from omkl.federated import privacy
 
         noise = None if self.privacy.epsilon is None else privacy.Privacy(**dict(self.privacy))
@@ -275,17 +276,17 @@ class Settings(Section):
         return exchange.Exchange(**dict(self.exchange))
 
     def content(self) -> dict[str, Any]:
-        """Return the content of ``config.json`` of a run folder.
+        """Return the content of ``config.json`` in a run folder.
 
-        It excludes the folder of results, because a run folder can be moved.
+        The folder of results is left out, because a run folder can be moved.
         """
         places = {"outputs", "force", "fail_fast"}
         return self.model_dump(exclude=places, exclude_unset=True)
 
     def key(self) -> str:
-        """Return the hex digits that identify the settings on which a run folder's content depends.
+        """Return hex digits that identify all settings that affect the content of a run folder.
 
-        A user's file is identified by its content and format, whatever its name.
+        A user's file is identified by its content and format, and not by its name.
         """
         content = self.model_dump(exclude=set(conf.NEUTRAL), exclude_unset=True)
         dataset = {k: v for k, v in self.dataset.items() if k not in conf.PROSE}
@@ -297,15 +298,15 @@ class Settings(Section):
 
     @property
     def name(self) -> str:
-        """Return ALGORITHM-KEY, the name of a run without the digest of the sources."""
-        return f"{self.algorithm.name.replace('/', '.')}-{self.key()}"  # one folder
+        """ALGORITHM-KEY, the first part of the name of a run folder."""
+        return f"{self.algorithm.name.replace('/', '.')}-{self.key()}"
 
 
 def read(config: Mapping[str, Any]) -> Settings:
     """Return the typed settings of a composed configuration.
 
-    Raises ValueError naming the first wrong setting and its possible values. The parameters of an
-    algorithm are checked later, when its learner is made.
+    Raises ValueError naming the first wrong setting and its possible values. The parameters of the
+    algorithm are not checked here.
     """
     settings = sections.read(Settings, config)
     check_dataset(settings.dataset)

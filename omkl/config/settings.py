@@ -1,6 +1,6 @@
-"""Settings that follow from other settings, from the data set, and from the data.
+"""Complete settings with values that follow from other settings, from the data set and the rows.
 
-``complete`` sets what a command line leaves open, and refuses settings that do not fit together.
+``complete`` sets values that the user did not set, and refuses settings that do not fit together.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from omkl.federated.privacy import NO_SAFEGUARDS
 from omkl.utils import conf, registry
 from omkl.utils.wording import how_to_install
 
-OF_PANEL = ("max_series", "share_weights", "share_scaling")  # of a data set, as of omkl.panel
+OF_PANEL = ("max_series", "share_weights", "share_scaling")  # arguments of omkl.panel
 SHARED = OF_PANEL[1:]
 
 
 def complete(settings: Settings) -> Settings:
-    """Return the settings with everything that follows from other settings.
+    """Return the settings with all values that follow from other settings.
 
-    ``auto`` becomes ``auto_classifier`` in a classification. Imports the modules outside the
-    package that the settings name: pass only settings that the user wrote. Raises ValueError naming
+    In a classification ``auto`` becomes ``auto_classifier``. Modules outside the package that the
+    settings name are imported, so pass only settings that the user wrote. Raises ValueError naming
     settings that do not fit together.
     """
     if settings.tracking == "mlflow" and importlib.util.find_spec("mlflow") is None:
@@ -64,7 +64,7 @@ def complete(settings: Settings) -> Settings:
 
 
 def _require_series(settings: Settings, name: str) -> None:
-    """Raise ValueError if settings of series do not fit the algorithm ``name``."""
+    """Raise ValueError if settings of series do not fit together, or not to the algorithm."""
     dataset = settings.dataset
     of_panel = [name for name in OF_PANEL if dataset.get(name) not in (None, False)]
     if dataset.get("series") is None and of_panel:
@@ -97,7 +97,7 @@ def _require_series(settings: Settings, name: str) -> None:
 
 
 def _require_federation(settings: Settings, name: str) -> None:
-    """Raise ValueError for a federation without its settings, or settings without a federation."""
+    """Raise ValueError if settings of a federation do not fit together, or there is none."""
     exchange = settings.message_exchange
     if exchange.edges != SERVER.edges and exchange.graph != "random":
         raise ValueError(f"exchange.edges={exchange.edges} needs exchange.graph=random")
@@ -125,7 +125,7 @@ def _require_federation(settings: Settings, name: str) -> None:
 
 
 def _with_whole_numbers(value: Any) -> Any:
-    """Convert 1.0 to 1, also in lists and mappings, so that equal dictionaries have equal keys."""
+    """Convert 1.0 to 1, also in lists and mappings, so that equal settings have equal keys."""
     if isinstance(value, Mapping):
         return {key: _with_whole_numbers(inner) for key, inner in value.items()}
     if isinstance(value, list):
@@ -134,7 +134,7 @@ def _with_whole_numbers(value: Any) -> Any:
 
 
 def _parameters_in_one_form(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Write numbers as in the algorithm's YAML, so that equal parameters have equal keys."""
+    """Convert numbers to the types in the YAML file, so that equal settings have equal keys."""
     defaults, same = _defaults(name), dict(params)
     for key, value in same.items():
         default = defaults.get(key)
@@ -147,7 +147,7 @@ def _parameters_in_one_form(name: str, params: Mapping[str, Any]) -> dict[str, A
 
 
 def _defaults(name: str) -> Mapping[str, Any]:
-    """Return the content of the algorithm's YAML; {} if it is in a folder of ``--config-dir``."""
+    """Return the content of the algorithm's YAML file; {} if it is not in ``conf``."""
     try:
         return conf.entry("algorithm", name)
     except conf.MissingEntry:
@@ -158,18 +158,18 @@ _PLAIN_NUMBER = re.compile(r"\d+(\.\d*)?(e[+-]?\d+)?")
 
 
 def with_defaults_cut(settings: Settings, Params: type, sizes: Mapping[str, int]) -> Settings:
-    """Reduce defaults of the algorithm's YAML that are too large for a dictionary.
+    """Reduce parameters that are too large for the dictionary, if they are defaults.
 
-    A value that differs from the YAML was set by the user. It stays, and is refused later.
+    A parameter that the user set does not change. It is refused later.
 
     Parameters
     ----------
     settings
         Settings of the run.
     Params
-        NamedTuple of the algorithm.
+        Type of the algorithm's parameters, with their ranges.
     sizes
-        Values of the letters that ranges may name (N, D).
+        Numbers that ranges may contain as letters: N kernels, and D features per kernel.
 
     Returns
     -------
@@ -179,19 +179,17 @@ def with_defaults_cut(settings: Settings, Params: type, sizes: Mapping[str, int]
     given = settings.algorithm.params
     defaults = _defaults(settings.algorithm.name)
     cut = hyperparameters.with_defaults_cut(Params, given, defaults, sizes)
-    return settings.with_parameters(
-        cut,
-        [
-            f"algorithm.{key}={given[key]}, the default, is cut to {value}: the dictionary has no "
-            "more kernels"
-            for key, value in cut.items()
-            if value != given[key]
-        ],
-    )
+    notes = [
+        f"algorithm.{key}={given[key]}, the default, is cut to {value}: the dictionary has no more "
+        "kernels"
+        for key, value in cut.items()
+        if value != given[key]
+    ]
+    return settings.with_parameters(cut, notes)
 
 
 def _require_task(settings: Settings, name: str, task: str) -> None:
-    """Raise ValueError if the data set and the algorithm have different tasks."""
+    """Raise ValueError if the task does not fit the data set or the algorithm."""
     dataset = settings.dataset
     if task != dataset["task"] and not _may_be_either(dataset):
         raise ValueError(
@@ -210,7 +208,7 @@ def _require_task(settings: Settings, name: str, task: str) -> None:
 def task_in(settings: Settings) -> str:
     """Return the task of a run.
 
-    Data that fit both tasks are classified if the algorithm is a classifier.
+    If the data set fits both tasks and the user set none, the algorithm decides.
     """
     registry.declare_named({"algorithm": dict(settings.algorithm), "kernels": settings.kernels})
     dataset = settings.dataset
@@ -221,25 +219,26 @@ def task_in(settings: Settings) -> str:
 
 
 def _may_be_either(dataset: Mapping[str, Any]) -> bool:
-    """Return whether a data set fits both tasks: an own file or the synthetic stream."""
+    """Return whether a data set fits both tasks: a user's file, or the synthetic stream."""
     return "path" in dataset or "n_centres" in dataset
 
 
 def task_of(name: str) -> str:
-    """Return the task of an algorithm, in a federation or not."""
+    """Return the task of an algorithm, which may be federated."""
     return "regression" if name in federated.names() else algorithms.load(name).task
 
 
 def content_addressed(settings: Settings, stream: Stream) -> Settings:
-    """Return the settings with the user's file identified by its content in place of its path.
+    """Return the settings with the digest of the user's file in place of its path.
 
-    So the run folder can move, and a file with other content gives another run.
+    The run folder then has no absolute path, and a file with other content gives another run.
     """
     dataset = settings.dataset
     if "path" in dataset:
         (file,) = stream.provenance["files"]
         dataset = dataset | {"path": file["name"], "sha256": file["sha256"]}
-        if dataset["name"] == "file":  # unlike any other file and any entry of the catalogue
+        if dataset["name"] == "file":  # a name that no other file or data set has
             dataset["name"] = f"{name_of_file(file['name'])}-{file['sha256'][:4]}"
-    limit = settings.stream.limit if stream.is_cut else None  # no effect above the number of rows
+    # A limit that exceeds the number of rows has no effect and must not change the key.
+    limit = settings.stream.limit if stream.is_cut else None
     return settings.replaced(dataset=dataset, stream=settings.stream.replaced(limit=limit))

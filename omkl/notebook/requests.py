@@ -1,7 +1,7 @@
 """Convert the arguments of ``omkl.run`` and ``omkl.sweep`` to settings.
 
-A data frame is stored as a Parquet file named by its content, so that its run can be reused like
-the run of any other file.
+A data frame is stored as a Parquet file in a folder named by the digest of its content. A run on an
+equal data frame is therefore found again, like a run on any other file.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from omkl.utils.disk import write_atomically
 if TYPE_CHECKING:
     import pandas as pd
 
-FRAMES = "frames"  # folder of outputs with the stored data frames
+FRAMES = "frames"  # folder below outputs with the stored data frames
 QUIET = {"figures": False, "tracking": "none"}
 SECTIONS = {*schema.GROUPS, *(k for k, value in schema.DEFAULTS.items() if isinstance(value, dict))}
 # Settings that name columns of a data frame.
@@ -33,10 +33,10 @@ NAMING = ("target", "inputs", "exclude", "series", "client_column", "columns")
 
 
 def read_run(what: Sequence[Any], settings: Mapping[str, Any]) -> Settings:
-    """Return the settings of ``omkl.run``.
+    """Return the settings for the arguments of ``omkl.run``.
 
-    ``what`` has an algorithm and a data set by position, and ``settings`` the keywords. Raises
-    ValueError naming a setting that is given twice or invalid.
+    ``what`` are the positional arguments: an algorithm, a data set, and overrides. ``settings`` are
+    the keywords. Raises ValueError naming a setting that is given twice or invalid.
     """
     texts = [one for one in what if isinstance(one, str) and is_override(one)]
     chosen = [one for one in what if not (isinstance(one, str) and is_override(one))]
@@ -57,18 +57,18 @@ def read(
     settings: Mapping[str, Any],
     sweeps: bool = False,
 ) -> list[Settings]:
-    """Return the settings of every algorithm on every data set with every value.
+    """Return the settings of one job per algorithm, data set, and combination of values.
 
     Parameters
     ----------
     algorithms, datasets
-        Empty for the default, or for one that ``texts`` or ``settings`` choose.
+        Algorithms and data sets. If empty, ``texts``, ``settings`` or the defaults choose them.
     texts
         Settings as on the command line, ``algorithm.M=5``.
     settings
         Settings by their names, nested or dotted. ``target`` is short for ``dataset.target``.
     sweeps
-        Whether a list has several values.
+        Whether a list in ``settings`` contains several values, each for a separate job.
 
     Raises
     ------
@@ -99,7 +99,7 @@ def read(
 
 
 def _values(settings: Mapping[str, Any], sweeps: bool) -> Iterator[tuple[str, list[Any]]]:
-    """Yield the values of each setting by its dotted key."""
+    """Yield the dotted key and the list of values of each setting."""
     for name, given in settings.items():
         of_section = name in SECTIONS and isinstance(given, Mapping)
         inside = {f"{name}.{key}": value for key, value in given.items()} if of_section else {}
@@ -115,7 +115,7 @@ def _values(settings: Mapping[str, Any], sweeps: bool) -> Iterator[tuple[str, li
 
 
 def _plain(value: Any) -> Any:
-    """Convert a value to one that YAML can represent: NumPy, pandas, tuples and paths."""
+    """Convert a value, such as a NumPy array, a tuple or a path, to types that YAML can store."""
     if isinstance(value, Mapping):
         return {_plain(key): _plain(given) for key, given in value.items()}
     if hasattr(value, "tolist"):
@@ -131,7 +131,10 @@ def _outputs_in(texts: Sequence[str]) -> str:
 
 
 def _kernels(several: Sequence[Any]) -> tuple[str, list[Any]]:
-    """Return the key and the values of the setting for kernels, from names or lists of kernels."""
+    """Return the key and the values of the setting for kernels.
+
+    The key is "kernels" for names of dictionaries, and "kernels.parts" for lists of kernels.
+    """
     if all(isinstance(one, str) for one in several):
         return "kernels", list(several)
     if all(isinstance(one, list | tuple) for one in several):
@@ -148,7 +151,10 @@ def is_override(text: str) -> bool:
 
 
 def is_data(given: Any) -> bool:
-    """Return whether an argument is a data set: a path, or any value that is not text."""
+    """Return whether a positional argument is a data set.
+
+    A text is a data set if it is the name of a file. Any other value is one.
+    """
     if not isinstance(given, str):
         return True
     is_file = Path(given).name.lower().endswith(tuple(READERS))
@@ -156,7 +162,10 @@ def is_data(given: Any) -> bool:
 
 
 def _of_dataset(given: Any, values: Mapping[str, list[Any]], outputs: Path) -> dict[str, list[Any]]:
-    """Add the settings that choose a data set, from a name, a path or a data frame."""
+    """Return the values with settings added that choose a data set.
+
+    The data set is given as a name, a path or a data frame.
+    """
     if hasattr(given, "to_pandas"):  # a frame of Polars or PyArrow
         given = given.to_pandas()
     chosen = dict(values)
@@ -186,9 +195,10 @@ def _named(value: Any, names: Sequence[Any]) -> Any:
 
 
 def kept_frame(frame: pd.DataFrame, outputs: Path) -> Path:
-    """Write a data frame to a Parquet file below ``outputs`` unless it exists; return its path.
+    """Write a data frame to a Parquet file below ``outputs``, and return the path.
 
-    An index of dates or with a name becomes a column. Any other index is dropped.
+    An index becomes a column if it has dates or a name. Any other index is left out. An existing
+    file with the same content is not written again.
     """
     data = parquet_bytes(frame)
     digest = hashlib.sha256(data).hexdigest()[:16]
@@ -200,7 +210,10 @@ def kept_frame(frame: pd.DataFrame, outputs: Path) -> Path:
 
 
 def parquet_bytes(frame: pd.DataFrame) -> bytes:
-    """Return a data frame as a Parquet file. Raises ValueError for values it cannot store."""
+    """Return a data frame as the bytes of a Parquet file.
+
+    Raises ValueError if the file cannot store a value.
+    """
     import pandas as pd
 
     if isinstance(frame.index, pd.DatetimeIndex) or any(n is not None for n in frame.index.names):
@@ -217,7 +230,10 @@ def parquet_bytes(frame: pd.DataFrame) -> bytes:
 
 
 def _storable(column: pd.Series) -> pd.Series:
-    """Convert a column of several types to text, and time spans to seconds."""
+    """Convert a column so that Parquet can store it.
+
+    Periods become dates, time spans become seconds, and cells of several types become text.
+    """
     import pandas as pd
 
     if isinstance(column.dtype, pd.PeriodDtype):

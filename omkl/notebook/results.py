@@ -1,4 +1,7 @@
-"""Finished run: numbers, data frames and plots. pandas and Matplotlib are imported on first use."""
+"""Define the result of a finished run: numbers, data frames and plots.
+
+pandas and Matplotlib are imported on first use.
+"""
 
 from __future__ import annotations
 
@@ -28,18 +31,20 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Curves of shape (R, P), see ``omkl.runs.run_folder``.
+# Beginnings of the names of curves of shape (R, P), see ``omkl.runs.run_folder``.
 OF_EACH_SEED = ("mse", "error_rate", "labels", "regret_", "coverage_")
 
 
 class Results(Mapping[str, Any]):
-    """Numbers of ``result.json`` by name, and the other files of the run as data frames.
+    """Result of a run: numbers of ``result.json`` by name, and other files as attributes.
 
     folder        folder of the run
     config        configuration
-    seeds         one row per seed
-    curves        one row per seed and recorded round: seed, t, mse or error_rate, labels, ...
-    predictions   one row per row of the stream, and per seed if there are several
+    seeds         data frame with one row per seed
+    curves        data frame with one row per seed and recorded round: seed, t, mse or error_rate,
+                  labels, ...
+    predictions   data frame with one row per seed and row of the stream
+    model         path of the saved learner
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -70,7 +75,7 @@ class Results(Mapping[str, Any]):
         )
 
     def _repr_html_(self) -> str:
-        """Return a table of the learner and its baselines, best first, for a notebook."""
+        """Return a table of the errors of learner and baselines for a notebook, best first."""
         from omkl.report import naming, stats
 
         result = self._run.result
@@ -93,7 +98,7 @@ class Results(Mapping[str, Any]):
         )
 
     def _error(self) -> str:
-        """Return the main error of the run with its name."""
+        """Return the name and the value of the main error, as text."""
         result = self._run.result
         if measure(result) is ERROR_RATE:
             return f"error rate {_number('error_rate', number_of(result['error_rate_mean']))}"
@@ -102,7 +107,7 @@ class Results(Mapping[str, Any]):
         return f"MSE {_number('mse', number_of(result['mse_mean']))}"
 
     def plot(self, name: str | None = None, ax: Axes | None = None) -> Axes:
-        """Draw a plot of the run that has a single panel, and return its Axes.
+        """Draw one of the plots that have a single panel, and return its Axes.
 
         Parameters
         ----------
@@ -122,7 +127,7 @@ class Results(Mapping[str, Any]):
         return figures.draw_into(self._run, name, ax)
 
     def plots(self) -> Plots:
-        """Draw all plots of the run, and return them by name; a notebook shows them."""
+        """Draw all plots of the run, and return them by name. A notebook shows them."""
         from omkl.report import figures
 
         return Plots(figures.figures_of(self._run))
@@ -158,23 +163,19 @@ class Results(Mapping[str, Any]):
 
     @cached_property
     def predictions(self) -> pd.DataFrame:
-        return self._frame(PREDICTIONS, "predictions=true")
-
-    def _frame(self, name: str, setting: str) -> pd.DataFrame:
         import pandas as pd
 
-        return pd.read_parquet(self._file(name, setting))
+        return pd.read_parquet(self._file(PREDICTIONS, "predictions=true"))
 
     def _file(self, name: str, setting: str) -> Path:
         path = self.folder / name
         if not path.is_file():
-            kept = f"; a run keeps it with {setting}" if setting else ""
-            raise FileNotFoundError(f"{self.folder} has no {name}{kept}")
+            raise FileNotFoundError(f"{self.folder} has no {name}; a run keeps it with {setting}")
         return path
 
 
 class Plots(dict[str, "Figure"]):
-    """Figures by name. A notebook shows them one below another."""
+    """Figures by name. A notebook shows all of them."""
 
     def __repr__(self) -> str:
         return f"<plots: {', '.join(self)}>"

@@ -1,4 +1,4 @@
-"""Several runs as a data frame: loaded from a folder of outputs, or computed as a sweep."""
+"""Define the data frame of several runs, which are loaded from a folder or computed as a sweep."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ if TYPE_CHECKING:
 
 
 class Runs(pd.DataFrame):
-    """Data frame with one row per run: algorithm, data set, settings that vary, and numbers.
+    """Data frame with one row per run: algorithm, data set, settings that vary, and metrics.
 
-    ``runs`` has the runs in the order of the rows. A selection of rows or columns is a plain
+    ``runs`` are the results of the finished runs. A selection of rows or columns is a plain
     ``pandas.DataFrame``.
     """
 
-    _metadata = ["runs"]  # noqa: RUF012  pandas reads it: an attribute, and no column
+    _metadata = ["runs"]  # noqa: RUF012  tells pandas that ``runs`` is an attribute, not a column
     runs: list[Results]
 
     @classmethod
     def of(cls, runs: Sequence[Run], long: bool = False, shown: Sequence[str] = ()) -> Runs:
-        """Return the frame of these runs, failures included.
+        """Return the data frame of finished and failed runs.
 
         Parameters
         ----------
         runs
             Runs, in the order of the rows.
         long
-            Whether there is one row per seed.
+            Whether there is one row per run and seed.
         shown
-            Settings that are columns even if they do not vary. D always is.
+            Settings that are columns even if they do not vary, in addition to D.
         """
         every = frame_of(runs, extra=("D", *shown))
         public = every.drop(columns=HIDDEN).dropna(axis=1, how="all")
@@ -65,7 +65,7 @@ class Runs(pd.DataFrame):
 
     @property
     def _constructor(self) -> type[pd.DataFrame]:
-        """Class of a selection: a plain data frame."""
+        """Class of a selection of rows or columns."""
         return pd.DataFrame
 
     def table(self) -> pd.DataFrame:
@@ -79,15 +79,15 @@ class Runs(pd.DataFrame):
         return pd.DataFrame({c.title: c.texts for c in columns} | {columns[0].title: errors})
 
     def plot(self, x: str = "t", y: str = "", ax: Axes | None = None) -> Any:
-        """Draw the running errors of all runs, or a number against a setting or another number.
+        """Draw the running errors of all runs, or a metric over a setting or another metric.
 
         Parameters
         ----------
         x
-            "t", the rows; a setting such as "algorithm.M" or "D"; "algorithm"; or a number of the
-            frame such as "seconds".
+            "t" for running errors over the rows. Otherwise a setting such as "algorithm.M" or "D",
+            "algorithm", or a metric such as "seconds".
         y
-            A number of the frame, such as "seconds", "al_efficiency" or "regret"; "" is the error.
+            A metric, such as "seconds", "al_efficiency" or "regret"; "" stands for the error.
         ax
             Axes for a plot with one panel; None: new ones of ``matplotlib.pyplot``.
 
@@ -99,8 +99,8 @@ class Runs(pd.DataFrame):
         Raises
         ------
         ValueError
-            No run is finished or has such a setting or number, or ``ax`` is given for several
-            panels.
+            No run is finished, no run has the setting or metric, or ``ax`` is given although there
+            are several panels.
         """
         from omkl.report import style, sweep_figures
 
@@ -136,7 +136,7 @@ def _panels(n: int) -> list[Axes]:
 
 
 def load_runs(outputs: str | Path, long: bool, where: Mapping[str, Any]) -> Runs:
-    """Return the runs of ``omkl.load_runs``.
+    """Return the result of ``omkl.load_runs``.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ def sweep(
     n_jobs: int | str | None,
     settings: Mapping[str, Any],
 ) -> Runs:
-    """Run a sweep, and return the runs of ``omkl.sweep``.
+    """Run a sweep, and return the result of ``omkl.sweep``.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ def sweep(
 
 
 def _run_jobs(jobs: Sequence[Settings], n_jobs: int | str | None) -> list[Run]:
-    """Return the runs of jobs, in their order."""
+    """Run the jobs, and return their runs in the same order. Warn of failures."""
     from omkl.experiment import viewers
 
     if n_jobs == 1 or len(jobs) == 1:
@@ -195,4 +195,4 @@ def _run_jobs(jobs: Sequence[Settings], n_jobs: int | str | None) -> list[Run]:
     runs = {outcome.run.folder: outcome.run for outcome in outcomes}
     if note := viewers.track([run for run in runs.values() if run.complete], jobs[0]):
         warnings.warn(note, stacklevel=4)
-    return list(runs.values())  # jobs that differ only in unused settings are one run
+    return list(runs.values())  # jobs that differ only in unused settings have the same run

@@ -1,4 +1,4 @@
-"""Provenance of a run: the stamp of its code and data, versions and machine."""
+"""Describe the provenance of a run: digests of code and data, versions, and the machine."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ def without_prose(described: Mapping[str, Any]) -> dict[str, Any]:
 
 @functools.cache
 def code() -> str:
-    """Return 16 hex digits that identify the package's sources that can change a number."""
+    """Return 16 hex digits that identify all sources of the package that can change a number."""
     return sources.digest(without=sources.VIEWS)
 
 
 def computed_by() -> str:
-    """Return a digest of all code that computes numbers, without a user's own modules.
+    """Return a digest of all code that computes numbers, except modules of the user.
 
-    It covers the package's sources, the libraries that compute or read, and whether code is
-    compiled.
+    The digest covers the sources of the package, the versions of libraries that compute or read
+    numbers, and whether code is compiled.
     """
     libraries = [versions()[name] for name in COMPUTING]
     text = f"{sources.machine_code()} {code()} compiled: {sources.are_compiled()} {libraries}"
@@ -45,12 +45,12 @@ def computed_by() -> str:
 
 
 def edited(modules: Mapping[str, str]) -> str:
-    """Return a message if sources of this result were edited after import, else "".
+    """Return a message if sources were edited after this process imported them, else "".
 
     Parameters
     ----------
     modules
-        Modules outside the package that the result comes from, and their digests.
+        Digests of the modules outside the package that a job uses, by name.
     """
     names = [*sources.edited(), *outside.edited(modules)]
     if not names:
@@ -70,7 +70,7 @@ def stamp_of(provenance: Mapping[str, Any], modules: Mapping[str, str]) -> str:
     provenance
         Provenance of the stream: its files with their sha256, and how they are prepared.
     modules
-        Modules outside the package that the result comes from, and their digests.
+        Digests of the modules outside the package that the job uses, by name.
     """
     data = without_prose(provenance)
     data["files"] = [{**file, "name": None} for file in data.get("files", ())]
@@ -105,13 +105,13 @@ def _processor() -> str:
 
 @functools.cache
 def commit() -> str | None:
-    """Return the checkout's commit, with a + if files differ from it; None outside a checkout."""
+    """Return the commit of the repository, followed by + if files differ; None if there is none."""
     found = _git("describe", "--always", "--abbrev=10", "--exclude=*", "--dirty=+")
     return None if found is None else found.strip()
 
 
 def _git(*arguments: str) -> str | None:
-    """Return the output of git for the checkout, or None without a checkout or git."""
+    """Return the output of git in the repository of the package, or None if it fails."""
     root = sources.PACKAGE.parent
     if not (root / ".git").exists():
         return None
@@ -125,9 +125,10 @@ def _git(*arguments: str) -> str | None:
 
 
 def surroundings() -> dict[str, Any]:
-    """Return further provenance for result.json; absent parts are null.
+    """Return the entries ``lock`` and ``typed`` of result.json.
 
-    ``lock`` is the sha256 of a checkout's locked versions, ``typed`` the command line.
+    ``lock`` is the sha256 of requirements.lock in the repository, and ``typed`` is the command
+    line. They are None if they do not exist.
     """
     lock = sources.PACKAGE.parent / "requirements.lock"
     program = Path(sys.argv[0]).name if sys.argv else ""

@@ -1,135 +1,140 @@
-"""Run folders, the primary record of every experiment.
+"""Read run folders, the primary record of every experiment.
 
-``outputs/runs/DATASET/ALGORITHM-KEY-STAMP`` has the numbers of one configuration, computed by one
-version of the code. It is written under a temporary name, renamed when complete, and never changed
-after that. It contains no absolute path, so it can be moved. Tables, figures and the MLflow view
-are made from it.
+``outputs/runs/DATASET/ALGORITHM-KEY-STAMP`` contains the numbers of one configuration, computed by
+one version of the code. The folder is written with a temporary name, and renamed when it is
+complete. After that it never changes. It contains no absolute path, so it can be moved. Tables,
+figures and the MLflow view are made from run folders.
 
     config.json      the resolved configuration
-    result.json      status and every summary number (see below)
-    predictions.parquet   one row per row and seed (``omkl.runs.writing``); with one seed, or
-                     with predictions=true
+    result.json      status and all summary numbers (see below)
+    predictions.parquet   predictions per row and seed (``omkl.runs.writing``), if there is one
+                     seed, or with predictions=true
     model.npz        the learner after the last row (``omkl.online.model_file``), with model=true
     curves.npz       arrays (see below)
     checksums.sha256   the SHA-256 of every file above, in the format of ``sha256sum -c``
-    figures/         plots; they can be made again from the other files
+    figures/         plots, which can be drawn again from the other files
 
-``outputs/failures`` has the failures, each under the name of its run and the time. An interrupted
-run leaves no files. ``outputs/replaced`` has the folders that force=true replaced.
+``outputs/failures`` contains failed runs, each with the name of the run and the time. An
+interrupted run leaves no files. ``outputs/replaced`` contains folders that force=true replaced.
+
+Means are over the seeds. A deviation (std) is the sample standard deviation over the seeds, and
+null for one seed.
 
 ``result.json``
     status            "complete" | "failed"
-    key               12 hex digits that identify the settings on which the folder's content depends
+    key               12 hex digits that identify all settings that affect the folder's content
     stamp             12 hex digits that identify code and data (``omkl.runs.provenance``)
-    algorithm, dataset, kernels      names, as typed
-    n_rounds, n_inputs, n_kernels, D
+    algorithm, dataset, kernels      names
+    n_rounds, n_inputs, n_kernels, D numbers of rounds, inputs, kernels, and features per kernel
     seeds             list of ints, one per repetition
-    rows_without_target              rows of a regression that were predicted but not scored
-    missing_cells     {column: missing cells}, of inputs; absent if no cell is missing
-    far_out           {column: share of values beyond 4 deviations}, of inputs with a share of at
+    rows_without_target              number of rows that were predicted but not scored
+    missing_cells     {column: number of missing values} for inputs; absent if there are none
+    far_out           {column: share of values beyond 4 deviations} for inputs with a share of at
                       least 0.5 %; with stream.scaling=columns (``omkl.core.robust_moments``)
-    notices           warnings about rows with misleading errors, such as a sorted file
-    mse, mse_mean, mse_std           per seed (list); mean and sample standard
-                                     deviation over the seeds (std is null for one seed)
+    notices           warnings about rows that make errors misleading, such as a sorted file
+    mse, mse_mean, mse_std           mean squared error per seed (list), mean and deviation
     kernels_per_round mean number of evaluated kernels per round
-    deterministic     true for exact-kernel learners: they draw nothing, so one seed suffices
-    target_unit       units of the target per unit of the stream's scale; mse is in that scale
-    rmse, mae, r2     root mean squared and mean absolute error in units of the target, and 1 -
-                      MSE / variance of the targets (null if all targets are equal): means over
-                      the seeds, over the rounds in ``mse_over``
-    baselines         {"mean" | "last" | "ridge": {"rmse", "mae", "mse" (in the scale of the
-                      stream)} or {"skipped": reason}}: errors of forecasters without a kernel,
-                      which learn every target of the data (``omkl.experiment.metrics``)
-    max_squared_error, max_kernel_squared_error, max_norm
-                      largest squared error of a prediction and of an evaluated kernel (null on
-                      overflow), over rounds and seeds; largest norm of x (null of a panel). With
-                      stream.scaling=columns mse and squared errors are in the target's units, but
-                      the kernel's error in the units in which the learner receives targets
-                      (``omkl.datasets.stream``)
-    mse_over          rounds that count in mse: "all rounds", with an exception after it.
-                      stream.scaling=columns adds " but the first", late targets
-                      " but the first 8" (those predicted before any target was known), a panel
-                      " but the first of each series". Curves begin after these rounds
-    labels, labels_per_seed   requested targets: mean over the seeds, list
+    deterministic     true for learners without random numbers, for which one seed suffices
+    target_unit       factor from the scale of the stream, in which mse is, to the target's unit
+    rmse, mae, r2     root mean squared error and mean absolute error in the unit of the target, and
+                      1 - MSE / variance of the targets (null if all targets are equal); means over
+                      the rounds in ``mse_over``
+    baselines         {"mean" | "last" | "ridge" | "seasonal": {"rmse", "mae", "mse" (in the scale
+                      of the stream)} or {"skipped": reason}}: errors of forecasters without a
+                      kernel, which learn every target of the data (``omkl.experiment.metrics``)
+    max_squared_error, max_kernel_squared_error
+                      largest squared error of a prediction, and of an evaluated kernel (null after
+                      an overflow), over rounds and seeds. With stream.scaling=columns the first is
+                      in the unit of the target, and the second in the standardised unit in which
+                      the learner receives targets (``omkl.datasets.stream``)
+    max_norm          largest norm of the inputs x; null for a panel
+    mse_over          rounds that are scored: "all rounds", followed by an exception.
+                      stream.scaling=columns adds " but the first". Late targets add
+                      " but the first 8", which are predicted before any target is known. A panel
+                      adds " but the first of each series". Curves begin after these rounds
+    labels, labels_per_seed   number of requested targets: mean, and list per seed
     al_efficiency, al_efficiency_std
-                      share of requested targets: mean and sample standard deviation over the
-                      seeds; 1 if the learner requests every target
+                      share of requested targets: mean and deviation; 1 if all are requested
     seconds           wall time of streaming all seeds, without compilation
-    seconds_per_seed  list: time inside the learner, summed over blocks
+    seconds_per_seed  list of the time that each learner took
     threads           number of parallel threads
-    regret            {comparator: {"label": .., "mean": .., "std": ..}} cumulative squared
-                      error minus the comparator's at the last round; or
-                      {comparator: {"label": .., "skipped": reason}}; {} for learners whose
-                      experts are not kernels, and for panels
-    series            of a panel (``dataset.series``), else absent: {"column", "n", "ranked": number
-                      of series with ten scored rows, or of all, "better_than": {baseline: number of
-                      ranked series with a smaller error than it}, "best", "worst": [{"series",
-                      "rows", "rmse", and the RMSE of baselines by name}], at most five each,
-                      "together": whether one learner learns all series, "by_date": whether all rows
-                      of a date are predicted before one of them is learned}
-    seasons           lengths, in rows, of the seasons of auto, given or found; absent if none
-    spread            scores of the learner's standard deviations, as normal distributions, else
-                      absent: {"log_loss", "coverage_90", "width_90", "interval_score_90"}, means
-                      over the seeds and the rounds with a standard deviation, in the unit of mse
+    regret            {comparator: {"label": .., "mean": .., "std": ..}}: cumulative squared error
+                      of the learner minus that of the comparator after the last round. Or
+                      {comparator: {"label": .., "skipped": reason}}. {} for panels, and for
+                      learners whose experts are not kernels
+    series            only for a panel (``dataset.series``): {"column", "n": number of series,
+                      "ranked": number of ranked series, which have ten scored rows if any series
+                      has so many, "better_than": {baseline: number of ranked series in which the
+                      learner has a smaller error}, "best", "worst": [{"series", "rows", "rmse", and
+                      the RMSE of baselines by name}], at most five each, "together": whether one
+                      learner learns all series, "by_date": whether all rows of a date are predicted
+                      before one of them is learned}
+    seasons           lengths, in rows, of the seasons that were given or found; absent if none
+    spread            scores of the learner's standard deviations as normal distributions, if it has
+                      any: {"log_loss", "coverage_90", "width_90", "interval_score_90"}. Means over
+                      the rounds with a standard deviation, in the unit of mse
                       (``omkl.experiment.metrics``)
-    interval          scores of requested intervals (``omkl.core.conformal``): {"level", "rates",
-                      "coverage", "width", "interval_score", "windows": {"until": last rounds,
-                      "coverage"}}, of up to ten windows, null if no interval is known
-    params            the algorithm's parameters
+    interval          scores of the intervals of ``interval=`` (``omkl.core.conformal``): {"level",
+                      "rates", "coverage", "width", "interval_score", "windows": {"until": last
+                      round of each of up to ten windows, "coverage": null without intervals}}
+    params            parameters of the algorithm
     versions, machine, commit   software and hardware
     lock, typed       sha256 of requirements.lock, and the command line; null if absent
-    code              16 hex digits that identify the package's sources
-    modules           {module: sha256} of an algorithm or families outside; else absent
+    code              16 hex digits that identify the sources of the package
+    modules           {module: sha256} for algorithms or kernel families outside the package, if any
     started           ISO time, UTC
-    A classification has, in place of mse and regret,
-    labels_of_classes the classes as in the data: those with code -1 and +1, or all
+    A classification has these entries in place of mse and regret:
+    labels_of_classes the classes as in the data, in the order of their codes
     mistakes          number of wrong predictions per seed
     error_rate, error_rate_mean, error_rate_std      mistakes per round, as for mse
-    confusion         (K, K + 1) counts over all seeds, as lists: true classes, predicted classes,
-                      and in the last column rows without a predicted class; absent if K is large
-    log_loss, brier_score   of learners with probabilities: means over rounds and seeds, in nats,
-                      and of the sum over classes of (p_k - [y = k])^2, 0 to 2
+    confusion         (K, K + 1) counts over all seeds: a row per true class, a column per predicted
+                      class, and a last column for rows without a predicted class. Absent if K is
+                      large
+    log_loss          mean negative natural logarithm of the probability of the true class
+    brier_score       mean of the sum over the classes k of (p_k - [y = k])^2, from 0 to 2. Both are
+                      absent if the learner has no probabilities
     baselines         {"constant" (the most frequent class so far) | "last" | "ridge" (on -1 and
                       +1, one class against the rest): {"error_rate"} or {"skipped": reason}}
-    updates_per_kernel, support_size                 rounds in which a kernel's classifier
-                      learned, and rows stored for all of them; means over seeds and kernels
-    best_kernel       mistakes of the best online kernel, mean over the seeds; null if the
-                      classifiers depend on each other
-    error             {"type", "message", "traceback"} of a failure; traceback is null if the
-                      message suffices
-    A summary that has overflowed (max_norm, for example) is null.
+    updates_per_kernel   mean number, over seeds and kernels, of rounds in which a kernel's
+                      classifier learned
+    support_size      mean number of rows in memory
+    best_kernel       number of mistakes of the best online kernel, mean; null if the classifiers of
+                      the kernels depend on each other
+    A failure has error: {"type", "message", "traceback"}. The traceback is null if the message
+    suffices. A number that has overflowed, such as max_norm, is null.
 
 ``curves.npz`` (R seeds, P recorded rounds, N kernels)
-    t                 (P,) recorded rounds, 1-based
+    t                 (P,) recorded rounds, from 1
     mse               (R, P) mean squared error of rounds 1..t, including targets not requested
-    scored            (P,) of a regression: rounds among 1..t that count in ``mse``
-    labels            (R, P) targets requested in rounds 1..t
-    time              (P,) days since 1970 at these rounds, if a date is among the inputs
+    scored            (P,) number of scored rounds among 1..t; only for a regression
+    labels            (R, P) number of targets requested in rounds 1..t
+    time              (P,) dates of these rounds in days since 1970, if a date is among the inputs
     recent_t, recent_y, recent_y_hat, recent_spread   (up to 120,) the last rounds of the first
-                      seed: target, prediction and its standard deviation, NaN if unknown; and
-                      recent_low, recent_high, the ends of the interval of ``interval``; and
-                      recent_time, days since 1970, if a date is among the inputs
+                      seed: round, target, prediction and its standard deviation, NaN if unknown
+    recent_low, recent_high   ends of the intervals of ``interval=`` in these rounds
+    recent_time       their dates in days since 1970, if a date is among the inputs
     graph             (nodes, M) kernels that each node of a feedback graph evaluates, first seed
-    regret_<name>     (R, P) cumulative squared error minus the comparator's
-    baseline_<name>   (P,) error of a baseline in rounds 1..t; in classification the seeds' mean
-    weights           (R, N) expert weights after the last round, rows sum to 1
-    weights_over_time (G, N) weights after rounds weights_t (G,), up to 32 and the last; the seeds'
-                      mean
-    importance_over_time (G, C) importance, after the same rounds, of the inputs input_names (C,)
-                      with past targets as the last one; rows sum to 1; NaN while unknown, absent
-                      if never known
-    usage             (R, N) rounds in which the kernel was evaluated
-    kernel_family     (N,) "gaussian", "laplacian" or another of ``omkl.core.kernels``
+    regret_<name>     (R, P) cumulative squared error minus that of the comparator
+    baseline_<name>   (P,) error of a baseline in rounds 1..t; the mean in a classification
+    weights           (R, N) expert weights after the last round; each row sums to 1
+    weights_over_time (G, N) mean weights after the rounds weights_t (G,): at most 32 rounds and the
+                      last
+    importance_over_time (G, C) importance of the inputs input_names (C,) after the same rounds; the
+                      last input stands for past targets. Each row sums to 1, or is NaN as long as
+                      importance is unknown. Absent if it is never known
+    usage             (R, N) number of rounds in which each kernel was evaluated
+    kernel_family     (N,) "gaussian", "laplacian" or another family of ``omkl.core.kernels``
     kernel_bandwidth  (N,) bandwidths in the family's convention
     change_rounds     (C,) known rounds at which the stream changes
-    A classification has error_rate (R, P), mistakes of rounds 1..t divided by t, in place of mse;
-    and updates, support (R, N), the rounds in which a kernel's classifier learned, and its number
-    of support vectors.
+    A classification has these arrays in place of mse:
+    error_rate        (R, P) number of mistakes in rounds 1..t, divided by t
+    updates, support  (R, N) number of rounds in which a kernel's classifier learned, and its number
+                      of support vectors
 
-A sweep has its own folder, which names the runs of its jobs (``jobs_of``)
+A sweep has its own folder, which names the runs of its jobs (``jobs_of``):
 
-    sweep.json        the swept settings, and an identifier of this start of the sweep
-    jobs/NAME.json    of each job: number, status, and path of its run folder
+    sweep.json        number of jobs, and keys with several values
+    jobs/NAME.json    number, status and run folder of a job
     table.md, table.csv, page.html, plots
 """
 
@@ -152,14 +157,17 @@ from omkl.utils.wording import plain, warn
 
 RESULT, CONFIG, CURVES, CHECKSUMS = "result.json", "config.json", "curves.npz", "checksums.sha256"
 FIGURES = "figures"
-KEPT = ("model", "predictions")  # settings that decide which files exist, and change no number
+KEPT = ("model", "predictions")  # settings that only decide which files are written
 
 
 class Measure(NamedTuple):
-    """Main error of a run: key in result.json and curves.npz, names, scale and unit.
+    """Kind of the main error of a run.
 
-    A mean squared error is printed unscaled, so that runs on many data sets have one scale in a
-    list.
+    key     name in result.json and curves.npz
+    short   short name, for tables
+    long    long name, for figures
+    scale   factor by which the error is multiplied when it is printed
+    unit    unit in the heading of a table
     """
 
     key: str
@@ -174,7 +182,7 @@ ERROR_RATE = Measure("error_rate", "errors", "error rate", 1e2, ", %")
 
 
 def measure(result: Mapping[str, Any]) -> Measure:
-    """Return the measure of a run: mean squared error, or error rate for a classification."""
+    """Return the kind of a run's error: error rate of a classification, or mean squared error."""
     return ERROR_RATE if result.get("task") == "classification" else MSE
 
 
@@ -185,7 +193,7 @@ def scaling_of(result: Mapping[str, Any]) -> str | None:
 
 
 def number_of(value: float | None) -> float:
-    """Return a summary number of result.json, in which null stands for infinity."""
+    """Return a number of result.json. None stands for an overflow and becomes infinity."""
     return math.inf if value is None else value
 
 
@@ -197,18 +205,18 @@ def seeds_of(result: Mapping[str, Any]) -> dict[str, list[Any]]:
 
 
 class UnreadableRunError(ValueError):
-    """Error: a run folder is damaged, or something else wrote it."""
+    """Raised if a run folder is damaged, or was not written by omkl."""
 
 
 class Run:
-    """Run folder. Every file is compared with its checksum when it is first read.
+    """Content of a run folder. The checksum of a file is checked when the file is first read.
 
     Raises
     ------
     UnreadableRunError
-        Any attribute: a file is damaged or has no checksum.
+        Raised by any attribute if a file is damaged or has no checksum.
     FileNotFoundError
-        There is no such folder.
+        Raised by any attribute if the folder does not exist.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -216,7 +224,7 @@ class Run:
 
     @classmethod
     def in_memory(cls, folder: Path, **known: Any) -> Run:
-        """Return a run with given ``result``, ``config`` or ``curves``, which are then not read."""
+        """Return a run with given ``result``, ``config`` or ``curves`` in place of files."""
         run = cls(folder)
         run.__dict__.update(known)
         return run
@@ -254,14 +262,14 @@ class Run:
         data = self.bytes_of(name)
         try:
             found = parse(data)
-        except Exception as error:  # a parser can raise anything on a foreign file
+        except Exception as error:  # a parser can raise any error for a damaged file
             raise UnreadableRunError(f"{name} cannot be read: {error}") from error
         if not isinstance(found, dict):
             raise UnreadableRunError(f"{name} holds a {type(found).__name__}, not a mapping")
         return found
 
     def bytes_of(self, name: str) -> bytes:
-        """Return the content of a file, compared with its checksum."""
+        """Return the content of a file after its checksum was checked."""
         data = (self.folder / name).read_bytes()
         self._compare(name, hashlib.sha256(data).hexdigest())
         return data
@@ -271,7 +279,7 @@ class Run:
             raise UnreadableRunError(f"{name} does not match its checksum in {CHECKSUMS}")
 
     def require_whole(self) -> None:
-        """Compare every file with its checksum, and parse the files of reports."""
+        """Check the checksums of all files, and parse result, configuration and curves."""
         for name in self.checksums:
             self._compare(name, sha256_of(self.folder / name))
         _ = self.result, self.config, self.curves
@@ -290,11 +298,11 @@ def plain_texts(value: Any) -> Any:
     return [plain_texts(item) for item in value] if isinstance(value, list) else value
 
 
-MOST_DAMAGED = 5  # folders named in the message
+MOST_DAMAGED = 5  # number of folders that are named
 
 
 def _name_damaged(damaged: Sequence[tuple[Path, Exception]]) -> None:
-    """Name on stderr the folders or files that cannot be read."""
+    """Print the names of unreadable folders or files on stderr."""
     for path, error in damaged[:MOST_DAMAGED]:
         why = str(error) if isinstance(error, UnreadableRunError | OSError) else repr(error)
         warn(f"{path} cannot be read and is left out: {why}")
@@ -305,9 +313,9 @@ def _name_damaged(damaged: Sequence[tuple[Path, Exception]]) -> None:
 def find(outputs: Path) -> Iterator[Run]:
     """Yield the runs below an outputs folder, sorted by folder.
 
-    Of several runs with the same settings by different code, only the newest is yielded. A failure
-    is yielded only if no run with its settings has finished. Unreadable folders are named on
-    stderr.
+    If different versions of the code have run the same settings, only the newest run is yielded. A
+    failure is yielded only if no run with the same settings has finished. The names of unreadable
+    folders are printed on stderr.
     """
     found: dict[Any, Run] = {}
     damaged = []
@@ -322,7 +330,7 @@ def find(outputs: Path) -> Iterator[Run]:
                     continue
                 _ = run.config
                 newest[name] = run
-            except Exception as error:  # damaged, foreign, or being moved
+            except Exception as error:  # damaged, not written by omkl, or moved meanwhile
                 if run.folder.exists():
                     damaged.append((run.folder, error))
         found = newest | found
@@ -331,22 +339,24 @@ def find(outputs: Path) -> Iterator[Run]:
 
 
 def config_text(config: Mapping[str, Any]) -> str:
-    """Return ``config`` as the text of ``config.json``."""
+    """Return a configuration as the text of ``config.json``."""
     return json.dumps(config, indent=2, ensure_ascii=False) + "\n"
 
 
 def result_text(result: Mapping[str, Any]) -> str:
-    """Return ``result`` as the text of ``result.json``. Overflowed numbers become null."""
+    """Return a result as the text of ``result.json``. Numbers that are not finite become null."""
     finite = {key: _finite(value, key) for key, value in result.items()}
     return json.dumps(finite, indent=2, allow_nan=False) + "\n"
 
 
-# Keys of settings. All other keys hold computed numbers.
-_GIVEN = ("params", "stream")
+_GIVEN = ("params", "stream")  # keys with settings; all other keys have computed numbers
 
 
 def _finite(value: Any, key: str) -> Any:
-    """Convert a value of result.json: overflowed numbers to None, infinite settings to "inf"."""
+    """Convert a value for result.json. A number that is not finite becomes None.
+
+    An infinite setting becomes the text "inf".
+    """
     if isinstance(value, np.generic | np.ndarray):
         value = value.tolist()
     if isinstance(value, Mapping):
@@ -364,9 +374,9 @@ def sweep_folders(outputs: Path) -> list[Path]:
 
 
 def jobs_of(sweep: Path) -> list[Run]:
-    """Return the runs of the finished or failed jobs of a sweep, in the order of the jobs.
+    """Return the runs of the finished and failed jobs of a sweep, in the order of the jobs.
 
-    An unreadable run is named on stderr and omitted.
+    An unreadable run is left out, and its name is printed on stderr.
     """
     jobs, damaged = [], []
     for path in sorted(sweep.glob("jobs/*.json")):

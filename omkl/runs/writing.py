@@ -1,7 +1,8 @@
-"""Write run folders. A complete folder is renamed to its final name.
+"""Write run folders.
 
-``predictions.parquet``, with the prediction of every row, grows during a run (``PredictedNumbers``,
-``PredictedClasses``).
+The files are written to a temporary folder, which is renamed when it is complete.
+``predictions.parquet`` is written block by block during a run, by ``PredictedNumbers`` or
+``PredictedClasses``.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ PREDICTIONS, MODEL = "predictions.parquet", "model.npz"
 def folder_of(settings: Settings, stamp: str) -> Path:
     """Return the folder of the run with these settings, code and data.
 
-    The name of the folder has the name of the user's file at the time of the run.
+    If the run exists, this is its folder, even if the user's file was renamed since.
     """
     runs, named = settings.outputs / "runs", f"{settings.name}-{stamp}"
     return min(runs.glob(f"*/{named}"), default=runs / str(settings.dataset["name"]) / named)
@@ -37,7 +38,7 @@ def folder_of(settings: Settings, stamp: str) -> Path:
 
 @contextlib.contextmanager
 def staging_folder(folder: Path) -> Iterator[Path]:
-    """Make a temporary folder next to ``folder``, and remove it if it was not renamed.
+    """Create a temporary folder next to ``folder``, and finally remove it unless it was renamed.
 
     Temporary folders of killed processes are removed after a day.
     """
@@ -54,14 +55,14 @@ def staging_folder(folder: Path) -> Iterator[Path]:
 def publish(
     staging: Path, folder: Path, files: Mapping[str, bytes | str], replace: bool = False
 ) -> None:
-    """Write files into ``staging``, and rename it to ``folder`` once all are on the disk.
+    """Write files to ``staging``, and rename it to ``folder`` when all are on the disk.
 
-    If another process has published the same run, its folder stays and ``staging`` is discarded.
+    If another process has published the same run, its folder stays, and ``staging`` is not used.
 
     Parameters
     ----------
     staging
-        Temporary folder; it may have files that grew during the run.
+        Temporary folder. It may contain files that were written during the run.
     folder
         Folder of the run.
     files
@@ -91,7 +92,7 @@ def publish(
 
 
 def publish_figures(run: Run, staging: Path) -> None:
-    """Rename the folder ``staging`` to the figures of a run, replacing the earlier ones."""
+    """Replace the figures of a run by the files in the folder ``staging``."""
     figures = run.folder / run_folder.FIGURES
     shutil.rmtree(figures, ignore_errors=True)
     try:
@@ -102,7 +103,7 @@ def publish_figures(run: Run, staging: Path) -> None:
 
 
 def write_failure(run: Run) -> Run:
-    """Write the result and the configuration of a failed run into ``outputs/failures``."""
+    """Write the result and the configuration of a failed run to ``outputs/failures``."""
     outputs, dataset = run.folder.parents[2], run.folder.parent.name
     folder = outputs / "failures" / dataset / f"{run.folder.name}-{_now()}"
     files = {CONFIG: run_folder.config_text(run.config), RESULT: run_folder.result_text(run.result)}
@@ -146,7 +147,7 @@ def _parquet_writer(path: Path, schema: Any) -> Any:
     """Open a Parquet file with columns of ``PredictedNumbers`` or ``PredictedClasses``."""
     import pyarrow.parquet as pq
 
-    # Numbers with fractions repeat too rarely for a dictionary, which takes most of the time.
+    # Compression by a dictionary takes most of the time, and few numbers with fractions repeat.
     repeated = [field.name for field in schema if str(field.type) != "double"]
     repeated.remove("row")
     of_row = {"row": "DELTA_BINARY_PACKED"}
@@ -154,7 +155,7 @@ def _parquet_writer(path: Path, schema: Any) -> Any:
 
 
 class _Table:
-    """Growing compressed Parquet file with named, typed columns."""
+    """Compressed Parquet file with named and typed columns, which is written block by block."""
 
     def __init__(self, path: Path, columns: Mapping[str, type]) -> None:
         import pyarrow as pa  # slow to import, and a run with many seeds does not need it
@@ -166,13 +167,19 @@ class _Table:
         self._writer = _parquet_writer(path, self._schema)
 
     def write(self, columns: Mapping[str, Any]) -> None:
-        """Write rows, one array (n,) per column. NaN and None become null. Ignore other columns."""
+        """Write n rows. ``columns`` has an array (n,) per column; further arrays are ignored.
+
+        NaN and None become null.
+        """
         arrays = [self._array(columns[name], kind) for name, kind in self._kinds.items()]
         with disk.with_path_in_error(self._path):
             self._writer.write_table(self._pa.table(arrays, schema=self._schema))
 
     def _array(self, values: Any, kind: type) -> Any:
-        """Convert a column for pyarrow. ``pyarrow.array`` imports pandas, which takes 0.4 s."""
+        """Convert a column for pyarrow.
+
+        Numbers are copied into buffers, because ``pyarrow.array`` would import pandas (0.4 s).
+        """
         pa = self._pa
         if kind is str:
             return pa.array(values, pa.string())
@@ -193,12 +200,18 @@ class _Table:
 
 
 class PredictedNumbers(_Table):
-    """Predictions of the rows of a regression: about 20 bytes per row and seed.
+    """Predictions of a regression: about 20 bytes per row and seed.
 
-    Columns: ``seed`` if there are several; ``row`` in the file, from 1; ``series``, a whole number
-    or a text (``series_type``); ``y``, null if the target is missing or was not requested;
-    ``y_hat``; ``asked``, whether the target was requested; ``spread``, the standard deviation, if
-    the learner has one; and ``low`` and ``high`` of an interval, null if unknown.
+    The columns are
+
+    seed        if there are several seeds
+    row         row number in the file, from 1
+    series      series of a panel, of type ``series_type``
+    y           target; null if it is missing or was not requested
+    y_hat       prediction
+    asked       whether the target was requested
+    spread      standard deviation, if the learner has one
+    low, high   ends of the interval, if there are intervals; null if unknown
     """
 
     def __init__(
@@ -233,9 +246,9 @@ class PredictedNumbers(_Table):
         Parameters
         ----------
         rows, y, series
-            (n,) positions in the file, targets, and series of a panel.
+            (n,) row numbers in the file, targets, and series of a panel.
         y_hat, asked, spread, low, high
-            (R, n) predictions of R seeds; NaN if unknown.
+            (R, n) fields of ``Predictions`` for R seeds.
         """
         for r, seed in enumerate(self._seeds):
             columns = {"seed": np.full(len(y), seed), "row": rows, "y": y, "y_hat": y_hat[r]}
@@ -245,11 +258,15 @@ class PredictedNumbers(_Table):
 
 
 class PredictedClasses(_Table):
-    """Predictions of the rows of a classification by the learners of one seed.
+    """Predictions of a classification by the learner of one seed.
 
-    Columns: ``seed`` if there are several; ``row`` in the file, from 1; ``y`` and ``y_hat``, the
-    true and the predicted class as texts (null for a score of 0 with two classes); and ``score``,
-    the score of two classes, or the largest score of more.
+    The columns are
+
+    seed    if there are several seeds
+    row     row number in the file, from 1
+    y       true class, as text
+    y_hat   predicted class, as text; null for a score of 0 with two classes
+    score   score; the largest score if there are more than two classes
     """
 
     def __init__(self, path: Path, classes: Sequence[Any], seed: int | None) -> None:
@@ -265,9 +282,9 @@ class PredictedClasses(_Table):
         Parameters
         ----------
         rows
-            Positions (n,) in the file.
+            Row numbers (n,) in the file.
         y, y_hat
-            Targets (n,) and predictions (n,) or (n, K), as in ``metrics.mistaken``.
+            Targets (n,) and scores (n,) or (n, K), as for ``metrics.mistaken``.
         """
         if y_hat.ndim == 1:
             score = y_hat
@@ -281,7 +298,7 @@ class PredictedClasses(_Table):
 
 
 def join(parts: Sequence[Path], path: Path) -> None:
-    """Concatenate the rows of the files ``parts`` in ``path``, and remove the parts."""
+    """Concatenate the rows of the files ``parts`` into the file ``path``, and remove the parts."""
     import pyarrow.parquet as pq
 
     with disk.with_path_in_error(path):
