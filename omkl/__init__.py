@@ -32,22 +32,9 @@ if TYPE_CHECKING:
     from omkl.utils import __version__ as __version__
 
 __all__ = [
-    "OnlineLearner",
-    "Panel",
-    "Results",
-    "columns",
-    "learner",
-    "load",
-    "load_learner",
-    "load_panel",
-    "load_runs",
-    "open_stream",
-    "panel",
-    "run",
-    "sweep",
-]
-
-
+    "OnlineLearner", "Panel", "Results", "columns", "learner", "load", "load_learner",
+    "load_panel", "load_runs", "open_stream", "panel", "run", "sweep",
+]  # fmt: skip
 SUBPACKAGES = ("algorithms", "datasets")  # subpackages with functions for users
 
 

@@ -29,20 +29,9 @@ if TYPE_CHECKING:
     from omkl.notebook.runs import Runs
 
 __all__ = [
-    "OnlineLearner",
-    "Panel",
-    "Results",
-    "columns",
-    "learner",
-    "load",
-    "load_learner",
-    "load_panel",
-    "load_runs",
-    "open_stream",
-    "panel",
-    "run",
-    "sweep",
-]
+    "OnlineLearner", "Panel", "Results", "columns", "learner", "load", "load_learner",
+    "load_panel", "load_runs", "open_stream", "panel", "run", "sweep",
+]  # fmt: skip
 
 
 def learner(

@@ -65,24 +65,20 @@ def complete(settings: Settings) -> Settings:
 
 def _require_series(settings: Settings, name: str) -> None:
     """Raise ValueError if settings of series do not fit together, or not to the algorithm."""
-    dataset = settings.dataset
+    dataset, series = settings.dataset, settings.dataset.get("series")
     of_panel = [name for name in OF_PANEL if dataset.get(name) not in (None, False)]
-    if dataset.get("series") is None and of_panel:
+    hindsight = [key for key, value in settings.regret if value is True]
+    if series is None and of_panel:
         raise ValueError(f"dataset.{of_panel[0]} is of series: name their column, series=COLUMN")
-    if dataset.get("series") is not None and settings.scheme is not None:
+    if series is not None and settings.scheme is not None:
         raise ValueError(
-            f"dataset.series={dataset['series']!r} gives each series a learner of its own, "
-            "and the clients of a federation share a learner: leave one of the two out"
+            f"dataset.series={series!r} gives each series a learner of its own, and the clients of "
+            "a federation share a learner: leave one of the two out"
         )
-    if dataset.get("series") is not None and (
-        hindsight := [
-            key for key in ("ridge_features", "kernel_ridge") if getattr(settings.regret, key)
-        ]
-    ):
+    if series is not None and hindsight:
         raise ValueError(
-            f"regret.{hindsight[0]}=true needs one stream, and "
-            f"dataset.series={dataset['series']!r} "
-            "names several: leave one of the two out"
+            f"regret.{hindsight[0]}=true needs one stream, and dataset.series={series!r} names "
+            "several: leave one of the two out"
         )
     if name != "auto" and dataset.get("season") is not None:
         raise ValueError(

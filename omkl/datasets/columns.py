@@ -197,9 +197,7 @@ def require_few(n_columns: int, where: str) -> None:
 
 
 def _span(item: Any) -> range | None:
-    match = (
-        re.fullmatch(r"\s*(\d{1,18})\s*-\s*(\d{1,18})\s*", item) if isinstance(item, str) else None
-    )
+    match = re.fullmatch(r"\s*(\d{1,18})\s*-\s*(\d{1,18})\s*", str(item))
     return range(int(match[1]), int(match[2]) + 1) if match else None
 
 

@@ -223,11 +223,8 @@ def _classes(cfg: Mapping[str, Any], content: FileContent) -> tuple[Any, ...]:
                 f"{where}: the target {cfg.get('target') or 'label'!r} is {labels[0]!r} in all "
                 "rows, so there is nothing to learn. Choose another dataset.target or more rows."
             )
-    if (
-        not isinstance(labels, list | tuple)
-        or len(labels) < 2
-        or len(set(map(str, labels))) < len(labels)
-    ):
+    listed = labels if isinstance(labels, list | tuple) else ()
+    if len(set(map(str, listed))) < max(2, len(listed)):
         raise DataError(
             f"{where}: say what stands in the target's column: dataset.labels=[ham,spam], the "
             "first being -1 and the second +1; of three or more each is a class against the "

@@ -293,17 +293,10 @@ class Stream:
         lags = {"lags": self.n_lags} if self.n_lags else {}
         late = {"delay": self.target_delay - self.horizon, "horizon": self.horizon}
         return {
-            **self._provenance,
-            "task": self.task,
-            "inputs": list(self.inputs),
-            "target": self.target,
-            "rounds": self.n_rounds,
-            "limit": self._limit,
-            "scaling": scaling,
-            **classes,
-            **lags,
-            **{key: n for key, n in late.items() if n},
-        }
+            **self._provenance, "task": self.task, "inputs": list(self.inputs),
+            "target": self.target, "rounds": self.n_rounds, "limit": self._limit,
+            "scaling": scaling, **classes, **lags, **{key: n for key, n in late.items() if n},
+        }  # fmt: skip
 
     def blocks(self, size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield the rows with a target as blocks X (n, d) and y (n,), float64 and C-contiguous.

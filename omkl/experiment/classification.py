@@ -53,7 +53,22 @@ class Classification(StreamJob):
         return ClassificationMetrics(self, seeds[0], staging)
 
     def keep(self, left: Left) -> OneSeed:
-        return _one_seed(self, left)
+        learner, representation = left.learners[0], self.algorithm.representation
+        learners, keeps_model = learner.learners, self.settings.model
+        return OneSeed(
+            left.metrics,
+            weights=learner.kernel_weights,
+            importance=learner.input_importance,
+            updates=np.sum([getattr(x.state, "updates", x.used) for x in learners], axis=0),
+            support=np.sum([representation.support_size(x.state.model) for x in learners], axis=0),
+            used=learner.used,
+            rows=sum(representation.kept_rows(x.state.model) for x in learners),
+            model=kept_model.content(self.settings, self.stream, learner, left.moments)
+            if keeps_model
+            else None,
+            history=left.histories[0],
+            baselines=left.baselines,
+        )
 
     def result(
         self, passes: Sequence[OneSeed], timing: Timing, progress: Progress | None
@@ -157,25 +172,6 @@ class OneSeed(NamedTuple):
     model: bytes | None
     history: WeightHistory
     baselines: Baselines | None
-
-
-def _one_seed(job: Classification, left: Left) -> OneSeed:
-    learner, representation = left.learners[0], job.algorithm.representation
-    learners = learner.learners
-    return OneSeed(
-        left.metrics,
-        weights=learner.kernel_weights,
-        importance=learner.input_importance,
-        updates=np.sum([getattr(x.state, "updates", x.used) for x in learners], axis=0),
-        support=np.sum([representation.support_size(x.state.model) for x in learners], axis=0),
-        used=learner.used,
-        rows=sum(representation.kept_rows(x.state.model) for x in learners),
-        model=kept_model.content(job.settings, job.stream, learner, left.moments)
-        if job.settings.model
-        else None,
-        history=left.histories[0],
-        baselines=left.baselines,
-    )
 
 
 def _summarise(job: Classification, done: Sequence[OneSeed], timing: Timing) -> Computed:

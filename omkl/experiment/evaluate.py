@@ -206,10 +206,8 @@ class StreamJob(LearnerJob):
     @property
     def by_date(self) -> bool:
         """True if all rows of a date are predicted before one of them is learned."""
-        is_possible = (
-            kept_model.learns_together(self.settings, self.stream) and self.stream.has_dates
-        )
-        return is_possible and self.settings.stream.series_delay != 0
+        together = kept_model.learns_together(self.settings, self.stream)
+        return together and self.stream.has_dates and self.settings.stream.series_delay != 0
 
     @property
     def n_threads_each(self) -> int:

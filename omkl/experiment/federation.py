@@ -115,19 +115,12 @@ class FederatedJob(Plan):
         return self.split.stream
 
     def federation(self, seed: int) -> Federation:
+        settings, K = self.settings, len(self.lengths)
         return Federation(
-            self.algorithm,
-            self.params,
-            self.dictionary,
-            self.n_inputs,
-            self.D,
-            seed,
-            len(self.lengths),
-            self.settings.max_upload,
-            lengths=self.lengths,
-            guards=self.settings.safeguards,
-            links=links_of(self.settings.message_exchange, len(self.lengths), self.settings.seed),
-        )
+            self.algorithm, self.params, self.dictionary, self.n_inputs, self.D, seed, K,
+            settings.max_upload, lengths=self.lengths, guards=settings.safeguards,
+            links=links_of(settings.message_exchange, K, settings.seed),
+        )  # fmt: skip
 
     def notes(self) -> list[str]:
         return self.settings.notes

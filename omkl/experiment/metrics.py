@@ -660,7 +660,7 @@ def learned(
 
 
 def forecaster_settings(
-    name: str, d: int, scaling: str = "none", lags: int = 0, classes: Sequence[Any] = ()
+    name: str, d: int, scaling: str, lags: int = 0, classes: Sequence[Any] = ()
 ) -> LearnerSettings:
     """Return the settings of a baseline.
 
@@ -674,18 +674,12 @@ def forecaster_settings(
         As in ``LearnerSettings``.
     """
     params = {key: value for key, value in conf.entry("algorithm", name).items() if key != "name"}
+    unused = {"name": "own", "parts": parts_of([1.0])}
     return LearnerSettings(
-        algorithm=name,
-        params=params,
-        kernels={"name": "own", "parts": parts_of([1.0])},  # not used
-        D=1,
-        seed=0,
-        inputs=input_names(d),
-        named=False,
-        classes=tuple(classes),
+        algorithm=name, params=params, kernels=unused, D=1, seed=0, inputs=input_names(d),
+        named=False, classes=tuple(classes), lags=lags,
         scaling="columns" if scaling == "columns" else "none",
-        lags=lags,
-    )
+    )  # fmt: skip
 
 
 def _skipped(d: int) -> dict[str, dict[str, Any]]:

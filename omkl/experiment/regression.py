@@ -135,10 +135,6 @@ class RegressionMetrics:
         """Sum of the squared errors so far, mean over the seeds, and the number of its rounds."""
         return float(self.squared.total.mean()), self.accuracy.n_rounds
 
-    def interval(self) -> dict[str, Any]:
-        """Return the scores of intervals, or {} if no intervals were requested."""
-        return self.intervals.result() if self.intervals else {}
-
     def require_enough(self) -> None:
         """Raise DataError if nothing can be learned from the stream."""
         stream, T = self.job.stream, self.squared.n_rounds
@@ -167,7 +163,7 @@ def _summarise(job: Regression, left: Left, timing: Timing, progress: Progress |
     mse = metrics.squared.total / n_scored[-1]
     used = np.stack([learner.used for learner in left.learners])
     worst = max(learner.worst for learner in left.learners)
-    kernels = job.kernels
+    kernels, interval = job.kernels, metrics.intervals.result() if metrics.intervals else {}
     r2 = float(metrics.accuracy.r2.mean())
     own = {
         "n_rounds": T,
@@ -189,7 +185,7 @@ def _summarise(job: Regression, left: Left, timing: Timing, progress: Progress |
         **({"seasons": list(m)} if (m := getattr(left.learners[0], "seasons", ())) else {}),
         "regret": {},
         **({"spread": spread} if (spread := metrics.spreads.means()) else {}),
-        **({"interval": interval} if (interval := metrics.interval()) else {}),
+        **({"interval": interval} if interval else {}),
     }
     weights = np.stack([learner.kernel_weights for learner in left.learners])
     importance = np.stack([learner.input_importance for learner in left.learners])

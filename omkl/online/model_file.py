@@ -179,14 +179,9 @@ def read(path: str | Path) -> Model:
             )
         settings = _settings(head["learner"])
         _require_size(settings, arrays)
-        return Model(
-            settings,
-            _with_copies(arrays, len(settings.outputs)),
-            str(head["omkl"]),
-            str(head["code"]),
-            head["columns"],
-            head.get("panel"),
-        )
+        arrays = _with_copies(arrays, len(settings.outputs))
+        version, code = str(head["omkl"]), str(head["code"])
+        return Model(settings, arrays, version, code, head["columns"], head.get("panel"))
     except ModelError:
         raise
     except OSError as error:

@@ -19,15 +19,7 @@ import numpy as np
 from omkl.core import conformal, snapshot
 from omkl.core.conformal import NO_LABELS, SeriesConformal
 from omkl.core.hyperparameters import COUNTS, require_count
-from omkl.core.panel import (
-    FIRST,
-    FRESH,
-    Groups,
-    PanelLearner,
-    Slots,
-    groups_of,
-    longer,
-)
+from omkl.core.panel import FIRST, FRESH, Groups, PanelLearner, Slots, groups_of, longer
 from omkl.core.robust_moments import MOMENTS, N_NUMBERS, follow_targets, standardise_rows
 from omkl.core.snapshot import below
 from omkl.core.weights import normalised

@@ -52,13 +52,8 @@ class SeriesSlots:
         """Slots (S,) of ``names``."""
         return np.fromiter(self._slots.values(), dtype=np.int64)
 
-    def slot(self, name: SeriesName, unknown: int | None = None) -> int:
-        """Return the slot of a series.
-
-        For an unknown series return ``unknown``, or raise KeyError if ``unknown`` is None.
-        """
-        if unknown is None:
-            return self._slots[checked(name)]
+    def slot(self, name: SeriesName, unknown: int) -> int:
+        """Return the slot of a series, or ``unknown`` if the series is not in memory."""
         return self._slots.get(checked(name), unknown)
 
     def forget(self, name: SeriesName) -> None:

@@ -246,16 +246,12 @@ def read(
     Params = algorithms.load(name).Params
     given = hyperparameters.with_defaults_cut(Params, given, defaults, sizes)
     return LearnerSettings(
-        algorithm=name,
-        params=given,
-        kernels=chosen,
-        inputs=() if inputs is None else input_names(inputs),
-        named=not isinstance(inputs, int),
+        algorithm=name, params=given, kernels=chosen,
+        inputs=() if inputs is None else input_names(inputs), named=not isinstance(inputs, int),
         classes=checked_classes(classes) if task == "classification" else (),
         outputs=() if outputs is None else output_names(outputs),
-        season=season_of(season),
-        **further,
-    )
+        season=season_of(season), **further,
+    )  # fmt: skip
 
 
 GRID = {"from": -2, "to": 2, "n": 25}  # log10 bandwidths of a family given by name only

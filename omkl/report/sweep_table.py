@@ -295,6 +295,11 @@ def page(runs: Sequence[Run], figures: Iterable[Path] = ()) -> str:
     complete = [run for run in runs if run.complete]
     learners = dict.fromkeys(map(naming.name_of, complete))
     datasets = [row["dataset"] for row in rows]
+    ends = [a != b for a, b in zip(datasets, [*datasets[1:], None], strict=True)]
+    texts = zip(*(column.texts for column in columns), strict=True)
+    folders = [run.folder for run in complete if len(complete) <= MOST_WITH_FIGURES]
+    drawn = {folder: _images(sorted((folder / FIGURES).glob("*.png"))) for folder in folders}
+    legend, streams = naming.legend(complete), naming.streams(complete)
     loader = jinja2.FileSystemLoader(Path(__file__).parent)
     templates = jinja2.Environment(
         loader=loader, autoescape=True, trim_blocks=True, undefined=jinja2.StrictUndefined
@@ -302,12 +307,7 @@ def page(runs: Sequence[Run], figures: Iterable[Path] = ()) -> str:
     return templates.get_template("page.html").render(
         title=f"{few(learners)} on {few(dict.fromkeys(datasets))}",
         columns=columns,
-        lines=zip(
-            rows,
-            [a != b for a, b in zip(datasets, [*datasets[1:], None], strict=True)],
-            zip(*(column.texts for column in columns), strict=True),
-            strict=True,
-        ),
+        lines=zip(rows, ends, texts, strict=True),
         notes=[f"Bold: {star}", *notes],
         failures=[f"{few(n)}: {error}" for error, n in failures_of(frame).items()],
         pictures=_images(figures),
@@ -316,13 +316,9 @@ def page(runs: Sequence[Run], figures: Iterable[Path] = ()) -> str:
                 "name": f"{entry} on {stream}",
                 "computed": f"computed {run.result['started']}, commit {run.result['commit']}",
                 "command": naming.command(run),
-                "pictures": _images(sorted((run.folder / FIGURES).glob("*.png")))
-                if len(complete) <= MOST_WITH_FIGURES
-                else [],
+                "pictures": drawn.get(run.folder, []),
             }
-            for run, entry, stream in zip(
-                complete, naming.legend(complete), naming.streams(complete), strict=True
-            )
+            for run, entry, stream in zip(complete, legend, streams, strict=True)
         ],
     )
 
