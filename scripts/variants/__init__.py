@@ -1,12 +1,12 @@
-"""Variants of the papers' learners: families of algorithms outside the package.
+"""Define variants of the papers' algorithms, outside the package.
 
-as_released           the JMLR paper's learners as its authors' code runs them
-mkl_active_learning   the active paper's learners, rebuilt from related public code
-em_kofl_counts        eM-KOFL by the rule of its authors' code
-logistic              classifiers with the logistic loss that (as1) of the JMLR paper allows
-recovered             learners with the readings that a search found in the published numbers
+as_released           algorithms of the JMLR paper as in its authors' code
+mkl_active_learning   algorithms of the active-learning paper, rebuilt from related public code
+em_kofl_counts        eM-KOFL with the rule in its authors' code
+logistic              classifiers with the logistic loss, which (as1) of the JMLR paper allows
+recovered             algorithms with settings that a search found, to match published numbers
 
-``declare`` makes their names known. From a prompt in a checkout, one family at a time:
+``declare`` registers all variants. On the command line name one module:
 
     PYTHONPATH=scripts omkl-run algorithm.module=variants.as_released algorithm=as_released/gf
 """
@@ -25,6 +25,6 @@ def names() -> list[str]:
 
 
 def declare() -> None:
-    """Make the variants known in this process."""
+    """Register all variants in this process."""
     for module in MODULES:
         registry.declare_all(module)

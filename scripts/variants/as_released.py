@@ -1,14 +1,15 @@
-"""Algorithms as the authors' public code runs them, if it departs from their text.
+"""Algorithms as in the authors' public code (the release), if it differs from their text.
 
-``Differs`` of a docstring lists the departures.
+The section ``Differs`` of each docstring lists the differences.
 
-The random numbers of the JMLR paper's release come from NumPy's legacy generator, seeded once. The
-notebooks call ``seed(0)`` and run 20 repetitions. Each draws the features of all kernels and then
-uniform numbers one by one, as they are used: OMKL-GF for M = 5, 10, 1, 15 and 20, OMKL-SFG for the
-same M, OMKL-SFG-R for the same M. The place of a run in that stream depends on the number of rounds
-T, so ``replay`` is T: with it the seed is the number of the repetition, 0 .. 19, and a learner
-draws the numbers that the release drew there. With ``replay`` 0 features and selection are drawn as
-those of other learners.
+The release of the JMLR paper draws all random numbers from NumPy's legacy generator. Its notebooks
+call ``seed(0)`` once and run 20 repetitions. A repetition first draws the features of all kernels.
+Then it runs OMKL-GF for M = 5, 10, 1, 15 and 20, OMKL-SFG for the same M, and OMKL-SFG-R for the
+same M. Each run draws uniform numbers one by one when it needs them. The position of a run in this
+sequence of numbers therefore depends on the number of rounds T.
+
+To draw the same numbers as the release, set ``replay`` to T. The seed is then the number of the
+repetition, 0 .. 19. If ``replay`` is 0, features and selections are drawn as by other algorithms.
 """
 
 from __future__ import annotations
@@ -88,19 +89,19 @@ from omkl.core.weights import (
 
 REPLAY = Annotated[int, Range(0), "T"]
 RUNS = (5, 10, 1, 15, 20)  # values of M, in the order of the notebooks
-DRAWN = 302  # rounds in which OMKL-GF draws its graph
-SELECTIVE = 2  # its selective nodes
-EXPLORED = 300  # rounds of OMKL-SFG with a draw, and of OMKL-SFG-R with two
-WORDS, SHIFT = 624, 397  # of the Mersenne Twister
+DRAWN = 302  # number of rounds in which OMKL-GF draws its graph
+SELECTIVE = 2  # number of selective nodes of OMKL-GF
+EXPLORED = 300  # rounds in which OMKL-SFG draws one number, and OMKL-SFG-R draws two
+WORDS, SHIFT = 624, 397  # constants of the Mersenne Twister
 
-# --- Draws of the release -----------------------------------------------------------------------
+# --- Random numbers of the release --------------------------------------------------------------
 
 
 class ReplayedFeatures(NamedTuple):
-    """``RandomFeatures``, and the generator at the place where the release had drawn its features.
+    """``RandomFeatures`` with the state of the release's generator before the run's first number.
 
-    words   (624,) state of the Mersenne Twister; empty without a replay
-    place   (1,) number of used words
+    words   (624,) state of the Mersenne Twister; empty if ``replay`` is 0
+    place   (1,) number of words that were used
     """
 
     padded: np.ndarray
@@ -112,12 +113,12 @@ class ReplayedFeatures(NamedTuple):
 
     @property
     def omega(self) -> np.ndarray:
-        """As of ``RandomFeatures``."""
+        """Frequencies, as in ``RandomFeatures``."""
         return RandomFeatures(*self[:4]).omega
 
     @property
     def coefficients(self) -> np.ndarray:
-        """As of ``RandomFeatures``."""
+        """Coefficients, as in ``RandomFeatures``."""
         return RandomFeatures(*self[:4]).coefficients
 
     @property
@@ -129,17 +130,17 @@ qualify_name(ReplayedFeatures)
 
 
 def uniforms_of_gf(M: int, T: int) -> int:
-    """Return the number of uniform numbers in a run of OMKL-GF."""
+    """Return how many uniform numbers a run of OMKL-GF draws in T rounds."""
     return M * SELECTIVE * min(DRAWN, T) + T
 
 
 def uniforms_of_sfg(M: int, T: int) -> int:
-    """Return the number of uniform numbers in a run of OMKL-SFG."""
+    """Return how many uniform numbers a run of OMKL-SFG draws in T rounds."""
     return min(EXPLORED, T)
 
 
 def uniforms_of_sfg_r(M: int, T: int) -> int:
-    """Return the number of uniform numbers in a run of OMKL-SFG-R."""
+    """Return how many uniform numbers a run of OMKL-SFG-R draws in T rounds."""
     return min(EXPLORED, T) + T
 
 
@@ -148,16 +149,16 @@ FAMILIES: tuple[Uniforms, ...] = (uniforms_of_gf, uniforms_of_sfg, uniforms_of_s
 
 
 def uniforms_before(family: Uniforms, M: int, T: int) -> int:
-    """Return the number of uniform numbers in a repetition before a run.
+    """Return how many uniform numbers a repetition draws before a run begins.
 
     Parameters
     ----------
     family
-        Count of the run's algorithm, one of ``FAMILIES``.
+        Function of ``FAMILIES`` for the algorithm of the run.
     M
-        Selected kernels.
+        Number of selected kernels.
     T
-        Rounds.
+        Number of rounds.
 
     Raises
     ------
@@ -178,18 +179,20 @@ def uniforms_before(family: Uniforms, M: int, T: int) -> int:
 def released_draws(
     kernels: Sequence[Kernel], d: int, D: int, T: int, repetition: int
 ) -> tuple[np.ndarray, np.random.RandomState]:
-    """Draw the frequencies (N, d, D) of a repetition; return them and the generator after them.
+    """Draw the frequencies (N, d, D) of a repetition as the release does.
+
+    Also return the generator, which continues after the last frequency.
 
     Parameters
     ----------
     kernels
         N kernels.
     d, D
-        Number of inputs and of frequencies.
+        Number of inputs, and of frequencies per kernel.
     T
-        Rounds.
+        Number of rounds.
     repetition
-        Repetition, 0 .. 19.
+        Number of the repetition, 0 .. 19.
 
     Raises
     ------
@@ -219,7 +222,7 @@ def _frequencies(kernel: Kernel, d: int, D: int, generator: np.random.RandomStat
 def _drawn(
     params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int
 ) -> tuple[RandomFeatures, np.random.RandomState | None]:
-    """Draw features as the release did, or without a replay those of all learners."""
+    """Draw features as the release does; if ``replay`` is 0, draw them as other algorithms do."""
     if not params.replay:
         return draw_features(kernels, d, D, seed), None
     omega, generator = released_draws(kernels, d, D, params.replay, seed)
@@ -229,8 +232,11 @@ def _drawn(
 
 
 def replayed_features(family: Uniforms) -> Representation:
-    """Make random features with the generator at the first number of a family's run."""
-    # ``with_zero_weights`` would hand the features of one run, and its generator, to another.
+    """Return the representation of an algorithm whose random numbers can be replayed.
+
+    ``family`` counts the numbers of the algorithm, see ``FAMILIES``.
+    """
+    # ``with_zero_weights`` would share the state of the generator between learners.
     return RANDOM_FEATURES._replace(
         fresh=functools.partial(_fresh_with_generator, family),
         written=("words", "place"),
@@ -254,13 +260,13 @@ def _fresh(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) ->
     return _drawn(params, kernels, d, D, seed)[0]
 
 
-# For learners that evaluate every kernel and draw nothing else.
+# For algorithms that evaluate every kernel and draw no other random numbers.
 REPLAYED_FEATURES = RANDOM_FEATURES._replace(fresh=_fresh, with_zero_weights=None)
 
 
 @inlined
 def next_word(words, place):
-    """Return the next 32 random bits of the Mersenne Twister: words (624,), place (1,)."""
+    """Return the next 32 random bits of a Mersenne Twister, and update words (624,), place (1,)."""
     if place[0] == WORDS:
         for k in range(WORDS):
             y = (words[k] & 0x80000000) | (words[(k + 1) % WORDS] & 0x7FFFFFFF)
@@ -276,7 +282,7 @@ def next_word(words, place):
 
 @inlined
 def next_uniform(model, rng):
-    """Return the next number in [0, 1): of the release's ``numpy.random.random``, or our own."""
+    """Return the next uniform number in [0, 1), from the release's generator or from ``rng``."""
     if model.words.shape[0] == 0:
         return rng.random()
     high = next_word(model.words, model.place) >> 5
@@ -284,19 +290,19 @@ def next_uniform(model, rng):
     return (high * 67108864.0 + low) / 9007199254740992.0
 
 
-# --- Steps that its algorithms share ------------------------------------------------------------
+# --- Steps of several algorithms ----------------------------------------------------------------
 
 
 @inlined
 def learn(params, state, i, m, y, step, step_of_w, selection):
-    """Move theta_i by ``step``; then update w_i by the old error and the new penalty.
+    """Update theta_i, and then w_i by the old error and the penalty of the new theta_i.
 
     Parameters
     ----------
     params, state
-        ``Params`` and ``State``, which is updated.
+        Parameters, and the state, which is updated.
     i, m
-        Kernel, and its number among the evaluated ones.
+        Index of the kernel, and its position among the evaluated kernels.
     y
         Target.
     step, step_of_w
@@ -313,7 +319,7 @@ def learn(params, state, i, m, y, step, step_of_w, selection):
 
 @inlined
 def shifted(i, N):
-    """Return the index that the released draw ends at instead of i: i + 1, or the last one."""
+    """Return the index that the release selects in place of i: the next index, at most N - 1."""
     return min(i + 1, N - 1)
 
 
@@ -328,8 +334,8 @@ def released_graph(N: int, M: int) -> np.ndarray:
     return edges_of(np.array([[i, *np.delete(np.arange(N), i)[: M - 1]] for i in range(N)]))
 
 
-SHIFTED = {"importance_weights": "q is of the draw as it should be, the draw is shifted by one"}
-MOVED = {"complete_graph": "the penalty that feeds its weights is that of the moved theta"}
+SHIFTED = {"importance_weights": "q belongs to the drawn kernels, and others are selected"}
+MOVED = {"complete_graph": "the penalty in its weights is that of the updated theta"}
 
 # --- Algorithms ---------------------------------------------------------------------------------
 
@@ -340,7 +346,7 @@ MOVED = {"complete_graph": "the penalty that feeds its weights is that of the mo
     expected_failures=MOVED,
 )
 class Raker:
-    """Raker as released with the JMLR paper: the penalty in the loss is that of the moved theta.
+    """Raker as released with the JMLR paper: the weights use the penalty of the updated theta.
 
     Paper    P. M. Ghari, Y. Shen, "Graph-Aided Online Multi-Kernel Learning", JMLR, section 5,
              and its public code; the algorithm is that of Shen, Chen and Giannakis, JMLR 2019.
@@ -355,8 +361,9 @@ class Raker:
                       repetition; 0: those of other learners
     Cost     as ``raker``.
     Bound    none stated for this order.
-    Differs  from the paper (``raker``): the penalty that feeds the weights is taken after theta
-             has moved; the squared error in the same sum is not. The text takes both before.
+    Differs  from the paper (``raker``): in the loss that updates the weights, the penalty is that
+             of the updated theta, and the squared error is that of the old theta. In the text both
+             are those of the old theta.
     """
 
     class Params(NamedTuple):
@@ -370,13 +377,13 @@ class Raker:
     def update(params, state, t, y, selection):
         eta = rate(params.eta, t)
         gradient_steps(state.model, eta, params.lam, y, selection)
-        # By the norms of the thetas that have moved, as in the released code.
+        # The norms are those of the updated thetas, as in the released code.
         exponential_update(state.log_w, eta, y, selection.f, params.lam, state.model.norm2)
 
 
 @inlined
 def sum_of_all(log_w, f):
-    """Return the sum of exp(log_w) f, both (N,), for log_w <= 0, eight at a time."""
+    """Return the sum of exp(log_w) f over N kernels, for log_w (N,) <= 0 and f (N,)."""
     N = log_w.shape[0]
     weighted = pack(0.0)
     for j in range(0, N, LANES):
@@ -433,8 +440,8 @@ class RfomkrUnnormalised:
 
 @inlined
 def draw_graph(params, state, eta_e, rng):
-    """Draw the graph by algorithm 2 with the shift: every draw takes one number."""
-    w, p = state.w, state.share  # the share is written anew once the node is drawn
+    """Draw the graph by algorithm 2, with shifted indices. Each draw takes one random number."""
+    w, p = state.w, state.share  # ``share`` serves as scratch here, and is written again later
     N = w.shape[0]
     shares_of_all(state.log_w, w)
     explore = 1.0
@@ -456,14 +463,14 @@ def draw_graph(params, state, eta_e, rng):
     expected_failures=SHIFTED,
 )
 class Gf:
-    """OMKL-GF as released with the JMLR paper: shifted draws and floored probabilities.
+    """OMKL-GF as released with the JMLR paper: shifted indices and limited probabilities.
 
     Paper    P. M. Ghari, Y. Shen, "Graph-Aided Online Multi-Kernel Learning", JMLR,
              algorithms 1, 2 and 3, and its public code.
     Task     regression; selected kernels (at most M a round).
     Round    1. While t <= freeze, draw the graph: each of J selective nodes draws M times, with
-                replacement, from pi_ij = (1 - eta_e^j) w_i / sum(w) + eta_e^j / N; whoever draws
-                kernel i gets kernel i + 1, and N - 1 for the last.
+                replacement, from pi_ij = (1 - eta_e^j) w_i / sum(w) + eta_e^j / N. A node that
+                draws kernel i gets kernel min(i + 1, N - 1).
              2. u_j is the sum of w over the kernels of node j; draw a node from
                 p_j = (1 - eta_e) u_j / U + eta_e / J.
              3. Evaluate that node's kernels S_t; predict their mean weighted by w.
@@ -480,14 +487,15 @@ class Gf:
                       repetition; 0: those of other learners
     Cost     as ``gf``.
     Bound    none: the importance weights are not unbiased.
-    Differs  from the paper (``gf``): the loop that draws kernels starts at an empty sum, so
-             kernel 0 is never drawn, every index is one too large, and the last kernel gets the
-             share of two; q is floored; the penalty that feeds the weights is taken after theta
-             has moved; the graph is last drawn in round 302, where the text says 300. The draw of
-             the selective node is as in the text. With ``replay`` the 20 cells of table 3 come out
-             as printed, one of them to 0.03 %. The first version (arXiv v1) has the ICML rule,
-             J = 1 and steps 1/sqrt(T): ``as_released/gf_icml`` gives three of its four cells within
-             1 % and Naval to 7 %; neither the shift nor the floor shows in these.
+    Differs  from the paper (``gf``) in four points. The loop that draws kernels begins with an
+             empty sum, so kernel 0 is never selected, every index is too large by one, and the last
+             kernel has the probability of two. q has a lower limit. The penalty that updates the
+             weights is that of the updated theta. The graph is drawn for the last time in round
+             302, and in the text in round 300. The selective node is drawn as in the text.
+             With ``replay`` the 20 cells of table 3 are reproduced as printed, one of them up to
+             0.03 %. The first version of the paper (arXiv v1) has the ICML rule, J = 1 and steps
+             1/sqrt(T). ``as_released/gf_icml`` reproduces three of its four cells within 1 %, and
+             Naval within 7 %. These cells do not show whether indices are shifted or q is limited.
     """
 
     class Params(NamedTuple):
@@ -541,7 +549,7 @@ def update_with_floors(params, state, t, y, selection):
     },
 )
 class Sfg:
-    """OMKL-SFG as released with the JMLR paper: no divergence, shifted draws, node 0 in the end.
+    """OMKL-SFG as released with the JMLR paper: no divergence, shifted indices, finally node 0.
 
     Paper    P. M. Ghari, Y. Shen, "Graph-Aided Online Multi-Kernel Learning", JMLR,
              algorithms 4 and 5, and its public code.
@@ -549,8 +557,8 @@ class Sfg:
     Round    0. A graph whose node i points to itself and to the M - 1 smallest other indices, and
                 a dominating set DS of it by greedy set cover.
              1. p_i = (1 - xi) u_i / U + xi / |DS| [i in DS].
-             2. Draw the node I_t from p: who draws i gets i + 1, and N - 1 for the last; after
-                ``explore`` rounds take node 0.
+             2. Draw i from p; the node I_t is min(i + 1, N - 1). After ``explore`` rounds it is
+                node 0.
              3. Evaluate its out-neighbours S_t; predict their mean weighted by w.
              4. q_i = sum of p_j over the in-neighbours j of i; in importance weights q_i is at
                 least floor_q and p at least floor_p. For i in S_t
@@ -566,13 +574,13 @@ class Sfg:
                       repetition; 0: those of other learners
     Cost     as ``sfg``.
     Bound    none: the importance weights are not unbiased, and the node of the end is arbitrary.
-    Differs  from the paper (``sfg``): the function of the divergence returns nothing, so every
-             divergence is NaN, and the out-neighbours are the first indices, which are the
-             narrowest Gaussians where the dictionary begins with those; the loop that draws starts
-             at an empty sum, so node 0 is never drawn and every index is one too large; after round
-             300 node 0 is used for ever, where the text takes argmax u; q and p are floored; the
-             penalty that feeds the weights is taken after theta has moved. With ``replay`` the 20
-             cells of table 4 come out as printed.
+    Differs  from the paper (``sfg``) in five points. The function for the divergence returns
+             nothing, so every divergence is NaN, and the out-neighbours are the first indices: the
+             narrowest Gaussians, if the dictionary begins with these. The loop that draws nodes
+             begins with an empty sum, so node 0 is never drawn, and every index is too large by
+             one. After round 300 the node is always node 0, and in the text argmax u. q and p have
+             lower limits. The penalty that updates the weights is that of the updated theta.
+             With ``replay`` the 20 cells of table 4 are reproduced as printed.
     """
 
     class Params(NamedTuple):
@@ -604,7 +612,7 @@ class Sfg:
 
 
 class RootedState(NamedTuple):
-    """State of OMKL-SFG-R as released: the smallest index of DS'_t has an edge to every kernel."""
+    """State of OMKL-SFG-R as released. The smallest index in DS'_t has an edge to every kernel."""
 
     model: Any
     log_w: np.ndarray  # (N,) kernels
@@ -624,8 +632,8 @@ class RootedState(NamedTuple):
 
 @inlined
 def refine(params, state, xi):
-    """Update DS'_t."""
-    share = state.w  # written anew once the node is drawn
+    """Update the dominating set DS'_t."""
+    share = state.w  # ``w`` serves as scratch here, and is written again later
     slack = params.slack / (1.0 - xi)
     mass = state.trees[MASS]
     n = shares_that_changed(mass, state.member, slack, share, state.best, state.changed)
@@ -637,7 +645,7 @@ def refine(params, state, xi):
 
 @inlined
 def restore_members(state):
-    """Restore the trees of DS'_t in a loaded learner, which has its members alone."""
+    """Restore the trees of DS'_t in a loaded learner, whose file only has the members."""
     for i in range(state.member.shape[0]):
         if state.member[i] == 1:
             toggle_member(state.edges, state.trees, state.cover, i)
@@ -654,7 +662,10 @@ def has_edge(edges, i, j):
 
 @inlined
 def choose_rooted_neighbours(state, xi, selection):
-    """Combine the node's out-neighbours; evaluate those in the refined graph, and write their q."""
+    """Choose the kernels of a round, and write their probabilities q.
+
+    The node's out-neighbours are combined. Its out-neighbours in the refined graph are evaluated.
+    """
     clear(state.q, selection.evaluate, selection.n_evaluated[0])
     edges, trees, node, q = state.edges, state.trees, state.node[0], state.q
     choose(selection, edges[OUT, node], edges.shape[2])
@@ -676,18 +687,20 @@ def choose_rooted_neighbours(state, xi, selection):
 
 @inlined
 def shares_that_changed(mass, member, slack, share, best, changed):
-    """List the nodes whose u / U has crossed the bar, and return their number.
+    """List the nodes that enter or leave DS'_t, and return their number.
+
+    A node is a member if its share u / U is at least the rank-th largest share minus ``slack``.
 
     Parameters
     ----------
     mass, member
-        Sums of the weights (2 P,), and membership (N,).
+        Sums of the weights (2 P,), and membership (N,) so far.
     slack
-        Distance of the bar below the rank-th share, >= 0.
+        Difference between the rank-th share and the threshold, >= 0.
     share, best
         Scratch (N,) and (rank,).
     changed
-        Output (N,).
+        Receives the nodes (N,).
     """
     P = mass.shape[0] // 2
     for i in range(share.shape[0]):
@@ -717,7 +730,7 @@ class SfgR:
                 every node i, those of DS'_t included, gets an edge from the smallest index of
                 DS'_t.
              2. p_i = (1 - xi) u_i / U + xi / |DS'_t| [i in DS'_t].
-             3. Draw the node I_t from p: who draws i gets i + 1, and N - 1 for the last.
+             3. Draw i from p; the node I_t is min(i + 1, N - 1).
              4. Predict with its out-neighbours in the unrefined graph; learn, as the released
                 OMKL-SFG, with those in the refined graph and their q.
     Symbols  eta, xi, lam, M   as in OMKL-SFG
@@ -730,11 +743,12 @@ class SfgR:
                       repetition; 0: those of other learners
     Cost     as ``sfg_r``.
     Bound    none: the importance weights are not unbiased.
-    Differs  from the paper (``sfg_r``): no divergence, the shifted draw, the floors and the
-             penalty, as in the released OMKL-SFG, so that d_i is the same node for every i; edges
-             are added to nodes of DS'_t too; after round 300 the refined graph is frozen and the
-             node goes on being drawn, where the text takes argmax u. Before, a first draw of each
-             round is thrown away. With ``replay`` the 20 cells of table 5 come out as printed.
+    Differs  from the paper (``sfg_r``) as the released OMKL-SFG does: no divergence, so that d_i is
+             the same node for every i, shifted indices, lower limits of q and p, and the penalty of
+             the updated theta. Edges are also added to nodes in DS'_t. After round 300 the refined
+             graph does not change, but the node is still drawn, and in the text it is argmax u. Up
+             to round 300 the first random number of each round is not used.
+             With ``replay`` the 20 cells of table 5 are reproduced as printed.
     """
 
     class Params(NamedTuple):
@@ -787,14 +801,14 @@ class SfgR:
 
 
 def _scratch(model: StackedRls, threads: int) -> StackedScratch:
-    """Make a scratch with which both levels predict before they take the row in."""
+    """Return scratch arrays with which both levels predict before they learn the row's inputs."""
     first, second = (rls_scratch(level, threads) for level in model)
     return StackedScratch(first, second, np.zeros(1))
 
 
 @register_as("as_released/vaw2", representation=STACKED_RLS._replace(scratch=_scratch))
 class ReleasedVaw2:
-    """VAW^2 as in its authors' notebook: both levels predict before they take the row in.
+    """VAW^2 as in its authors' notebook: both levels predict before they learn the row's inputs.
 
     Paper    D. B. Rokhlin, O. V. Gurtovaya, "Random feature-based double Vovk-Azoury-Warmuth
              algorithm for online multi-kernel learning", arXiv 2503.20087 (2025), and their public
@@ -806,12 +820,11 @@ class ReleasedVaw2:
     Symbols  lam   regularisation of the first level, > 0 (notebook: 1)
              lam2  of the second, > 0 (notebook: 1)
     Cost     as ``vaw2``.
-    Bound    none: those of the paper are for forecasts with the row in A_i and B.
-    Reading  The notebook was not at hand: what is here follows a report of it, which names lam and
-             when rows are taken in. Its kernels and D are not known, and take the settings of any
-             run.
-    Differs  from the paper (``vaw2``): the row x_t is not in A_i, nor f in B, when they predict.
-
+    Bound    none: the bounds of the paper are for predictions with the row x_t in A_i and f in B.
+    Reading  The notebook was not available. This code follows a report of it, which states lam and
+             when rows are added. Its kernels and D are unknown, so they are settings of the run.
+    Differs  from the paper (``vaw2``): at the prediction the row x_t is not in A_i, and f is not
+             in B.
     """
 
     class Params(NamedTuple):

@@ -1,4 +1,4 @@
-"""eM-KOFL (counts): clients draw kernels by weights of their own, and the server one of these.
+"""eM-KOFL (counts): each client draws a kernel by its weights, and the server one of these.
 
 Paper    S. Hong, J. Chae, "Communication-Efficient Randomized Algorithm for Multi-Kernel
          Online Federated Learning", IEEE TPAMI, 2021, and its public code,
@@ -20,14 +20,15 @@ Symbols  eta    step size of theta, > 0, a schedule
          lam    regularisation of theta, >= 0
 Cost     a client: O(N D d) time per round, 2 D numbers and an index sent, N (2 D + 1) kept.
 Bound    none stated for this rule.
-Differs  from ``em_kofl``, a reading of the comparison by Ghari and Shen, where the server
-         draws by the mean of the clients' losses and takes the mean over all clients. This
-         rule was found by reading the authors' code; nothing of it was copied. Only the rule is
-         that of the code. There features lack 1/sqrt(D), frequencies are orthogonal with squared
-         norms of one degree of freedom, D = 50, lam = 0.01, eta = 1/sqrt(number of all clients'
-         rows), eta_w = log(N)/sqrt(t), N = 11 Gaussian kernels, the rows are dealt to 20 clients
-         in turn, and each client's first squared error counts as 1. Here all of that is the
-         comparison's. If no client sent a kernel, the kernel stays; in the code all clients send.
+Differs  from ``em_kofl``, which follows the comparison by Ghari and Shen: there the server draws
+         by the mean of the clients' losses and takes the mean over all clients. The rule here was
+         found by reading the authors' code; nothing was copied. All other settings are those of
+         the comparison. In the authors' code features lack the factor 1/sqrt(D), frequencies are
+         orthogonal with squared norms of one degree of freedom, D = 50, lam = 0.01, eta =
+         1/sqrt(number of all clients' rows), eta_w = log(N)/sqrt(t), there are N = 11 Gaussian
+         kernels, the rows are divided among 20 clients in turn, and each client's first squared
+         error counts as 1. In that code all clients send. Here the server does not change its
+         kernel if no client has sent one.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Params(NamedTuple):
 
 
 class ClientState(NamedTuple):
-    """State of the clients; one row per round goes to the server."""
+    """State of K clients with N kernels."""
 
     theta: np.ndarray  # (K, N, 2 D)
     norm2: np.ndarray  # (K, N)
@@ -112,7 +113,7 @@ def broadcast_selection(params, server, t, u):
     sent = False
     for i in range(N):
         sent = sent or counts[i] > 0.0
-    if not sent:  # the kernel stays
+    if not sent:  # the server does not change its kernel
         return
     I = draw_by_counts(counts, server.members[0], u[0])  # noqa: E741
     average_entries(theta, server.sums, W * I, W, 0.0, 1.0 / counts[I])
@@ -155,7 +156,7 @@ def local_step(params, server, clients, k, t, y, y_hat, scratch, message):
 
 
 def aggregate(params, server, t):
-    """Do nothing: the server draws, and takes the mean, at the beginning of the next round."""
+    """Do nothing. The server draws and averages at the beginning of the next round."""
 
 
 def draws(params: Params) -> tuple[int, int]:

@@ -1,8 +1,8 @@
-"""Raker, OMKL-GF and OMKL-SFG as classifiers: the logistic loss in place of the squared one.
+"""Raker, OMKL-GF and OMKL-SFG as classifiers, with the logistic loss in place of squared errors.
 
-(as1) of P. M. Ghari and Y. Shen, "Graph-Aided Online Multi-Kernel Learning", JMLR, asks for a
-convex loss of theta'z. Their experiments are regressions. Here it is L(f) = ln(1 + exp(-y f)) for
-labels y of -1 and +1.
+Assumption (as1) of P. M. Ghari and Y. Shen, "Graph-Aided Online Multi-Kernel Learning", JMLR,
+requires a convex loss of f = theta'z. Their experiments are regressions. Here the loss is
+L(f) = ln(1 + exp(-y f)) for the classes y of -1 and +1.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ def loss(margin):
 
 @inlined
 def learn(params, state, i, m, y, step, selection):
-    """Update w_i and theta_i, both at this theta_i.
+    """Update w_i and theta_i, both by the loss of the old theta_i.
 
     Parameters
     ----------
     params, state
-        ``Params`` and ``State``, which is updated.
+        Parameters, and the state, which is updated.
     i, m
-        Kernel, and its number among the evaluated ones.
+        Index of the kernel, and its position among the evaluated kernels.
     y
         Target, -1 or +1.
     step
@@ -63,7 +63,7 @@ def learn(params, state, i, m, y, step, selection):
 
 @inlined
 def learn_evaluated(params, state, t, y, selection):
-    """Let every evaluated kernel learn, its step divided by the probability q of its evaluation."""
+    """Update every evaluated kernel, with a step divided by its probability of evaluation q."""
     eta = rate(params.eta, t)
     for m in range(selection.n_evaluated[0]):
         i = selection.evaluate[m]

@@ -1,18 +1,20 @@
-"""Learners of the active paper, rebuilt from public code that is related to it.
+"""Algorithms of the active-learning paper, rebuilt from related public code.
 
-The authors' repository (https://github.com/JeongminChae/MKL_Active_Learning) names S. Hong,
-J. Chae, "Active Learning with Multiple Kernels". It holds in full the distributed learners DOMKL
-and DAMKL, and one client's round of eM-KOFL (omkl_rs_final.m). Its scripts call programs for exact
-kernels, Raker and AMKL that are not in it, and OMKL-AKS is not mentioned. Taken from DOMKL and
-DAMKL are the features, weights without a penalty, the labels of the first tenth and the old outputs
-of skipped rounds. The gradient step with its penalty is the text's, (17), and that of
-omkl_rs_final.m; DOMKL and DAMKL take implicit steps. The rule of exact kernels is that of the
-public code of AdaRaker (N1cekiko/AdaRaker), which divides its step by 10, with the 1/sqrt(T) of
-test_single_kernel.m; only the published numbers show that both belong together. All else is the
-text's, or was chosen because published numbers come out. Nothing was copied.
+The paper is S. Hong, J. Chae, "Active Learning with Multiple Kernels". The authors' repository
+(https://github.com/JeongminChae/MKL_Active_Learning) contains the distributed algorithms DOMKL and
+DAMKL, and one client's round of eM-KOFL (omkl_rs_final.m). Its scripts call programs for exact
+kernels, Raker and AMKL that it does not contain. OMKL-AKS is not mentioned.
 
-Three more departures are settings of a table: inputs of the prepared files are not divided by their
-largest norm, Air is read from its prepared file, and the first squared error counts as 1.
+These parts follow DOMKL and DAMKL: the features, weights without a penalty, the request of all
+targets in the first tenth of the rows, and the old outputs in skipped rounds. The gradient step
+with its penalty follows (17) of the text and omkl_rs_final.m, because DOMKL and DAMKL use implicit
+steps. The step of exact kernels combines two sources: the public code of AdaRaker
+(N1cekiko/AdaRaker) divides the step by 10, and test_single_kernel.m has 1/sqrt(T). Only the
+published numbers show that both belong together. Everything else follows the text, or was chosen
+because it reproduces published numbers. Nothing was copied.
+
+Three more differences are settings of the tables: the inputs of the prepared files are not divided
+by their largest norm, Air is read from its prepared file, and the first squared error counts as 1.
 """
 
 from __future__ import annotations
@@ -154,10 +156,11 @@ class Poly:
 
 
 def _fresh(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> RandomFeatures:
-    """Draw frequencies of Gaussian kernels as DOMKL and DAMKL do, and of others as everywhere.
+    """Draw frequencies: of Gaussian kernels as in DOMKL and DAMKL, of others as everywhere.
 
-    A kernel's bandwidth, 10^((i - 9) / 2), multiplies its frequencies. They are orthogonal in
-    blocks of d, and their squared norms are chi-square with one degree of freedom.
+    The frequencies of a Gaussian kernel are multiplied by its bandwidth, 10^((i - 9) / 2) for
+    kernel i. They are orthogonal in blocks of d. Their squared norms have a chi-square
+    distribution with one degree of freedom.
     """
     model, rng = blank(len(kernels), d, D), generators.generator(seed, generators.FEATURES)
     for i, kernel in enumerate(kernels):
@@ -180,10 +183,10 @@ SCALED = {
 
 @inlined
 def learn(params, state, t, y, selection):
-    """Step with features z without their factor 1/sqrt(D); the weights see the error alone.
+    """Learn as if features z lacked their factor 1/sqrt(D). The weights use no penalty.
 
-    For f = theta'z / sqrt(D), with theta sqrt(D) times that of such features, the step of the
-    error is D times that of omkl's features. The step of the penalty is the same.
+    With the features of omkl, theta is sqrt(D) times as large as with those features. The step of
+    the squared error is therefore D times as large, and the step of the penalty is the same.
     """
     eta, D = rate(params.eta, t), state.model.n_waves[0]
     exponential_update(state.log_w, rate(params.eta_g, t), y, selection.f, 0.0, state.model.norm2)
@@ -209,10 +212,10 @@ class Raker:
              lam    regularisation of theta, >= 0
     Cost     as ``raker``.
     Bound    none stated for these features.
-    Differs  from the paper (``raker``): the features lack 1/sqrt(D), so that a step is D times as
-             large; the kernel's number multiplies the frequencies; these are orthogonal in blocks
-             of d, with squared norms of one degree of freedom; no penalty is in the weights. eta_g
-             is the text's 1/sqrt(T); DOMKL has 0.1.
+    Differs  from the paper (``raker``): the features lack the factor 1/sqrt(D), so a step is D
+             times as large. The frequencies are multiplied by the bandwidth, orthogonal in blocks
+             of d, and have squared norms of one degree of freedom. The weights use no penalty.
+             eta_g is 1/sqrt(T) as in the text, and 0.1 in DOMKL.
     """
 
     class Params(NamedTuple):
@@ -238,9 +241,10 @@ class OmklAks:
              delta, gamma   as in OMKL-AKS
     Cost     as ``omkl_aks``.
     Bound    theorem 1 asks for eta_g of order 1/sqrt(T).
-    Differs  from the paper (``omkl_aks``): features and step as of Raker here, and eta_g = 0.1
-             where the text has 1/sqrt(T). No public code has OMKL-AKS. DOMKL and DAMKL have 0.1,
-             and with it the published numbers come out. Raker with this eta_g has the lower error.
+    Differs  from the paper (``omkl_aks``): features and step are those of
+             ``mkl_active_learning/raker``, and eta_g is 0.1, in the text 1/sqrt(T). No public code
+             contains OMKL-AKS. DOMKL and DAMKL have 0.1, which reproduces the published numbers.
+             Raker with this eta_g has a lower error.
     """
 
     class Params(NamedTuple):
@@ -258,32 +262,33 @@ class OmklAks:
     "mkl_active_learning/amkl", representation=FEATURES, queries=True, expected_failures=SCALED
 )
 class Amkl:
-    """AMKL with the skipped rounds of DAMKL: they go by the outputs of the last row with a label.
+    """AMKL with the skipped rounds of DAMKL, which use the outputs of the last labelled row.
 
     Paper    S. Hong, J. Chae, "Active Learning with Multiple Kernels", algorithm 2, table III.
     Task     regression; queried labels.
-    Round    1. Ask for the label in the first rounds, share ``warm`` of all T, and where the last M
-                labels were not asked for.
-             2. Else ask where max over j of sum over i of p_i (g_i - g_j)^2 > eta_c, (33), with g
-                the outputs of the kernels in the last round whose label was asked for.
-             3. Asked: predict the mean of the f_i weighted by w_i, and learn as
-                ``mkl_active_learning/raker``. Not asked: predict the mean of the g_i.
+    Round    1. Request the label in the first rounds, a share ``warm`` of all T rounds, and if the
+                last M labels were not requested.
+             2. Otherwise request it if max over j of sum over i of p_i (g_i - g_j)^2 > eta_c, (33),
+                where g are the outputs of the kernels in the last round with a label.
+             3. If the label is requested, predict the mean of the f_i weighted by w_i, and learn as
+                ``mkl_active_learning/raker``. Otherwise predict the weighted mean of the g_i.
     Symbols  eta    step size of theta, > 0, a schedule in t
              eta_g  step size of the weights, > 0, a schedule in t
              lam    regularisation of theta, >= 0
-             eta_c  largest disagreement that needs no label, >= 0; 0: every label is asked for
-             M      rows in a row without a label, at most, >= 1
-             warm   share of the rounds, the first ones, whose labels are all asked for, in [0, 1]
-             T      rounds of the stream, >= 1
+             eta_c  largest disagreement without a request, >= 0; 0: every label is requested
+             M      largest number of consecutive rows without a label, >= 1
+             warm   share of rounds at the beginning whose labels are all requested, in [0, 1]
+             T      number of rounds of the stream, >= 1
     Cost     as ``amkl``.
     Bound    none.
-    Differs  from the paper (``amkl``): features and step as of Raker in this code; every label of
-             the first tenth; criterion and prediction of a skipped round take old outputs, so that
-             neither depends on its row. The authors' program for AMKL is not public. DAMKL, which
-             is, halves eta_c with every skipped row in succession in place of the rule with M, has
-             eta_c = 0.005, eta_g = 0.1 and an implicit step, moves theta by consensus in skipped
-             rounds, and takes weights in the criterion that are one round older and multiplied with
-             those of neighbours. None of that is followed here.
+    Differs  from the paper (``amkl``): features and step are those of
+             ``mkl_active_learning/raker``, and every label of the first tenth is requested. The
+             criterion and the prediction of a skipped round use old outputs, so they do not depend
+             on its row. The authors' program for AMKL is not public. DAMKL is public, and differs
+             in points that are not followed here: it has no rule with M, but halves eta_c with each
+             consecutive skipped row. It has eta_c = 0.005, eta_g = 0.1 and an implicit step. In
+             skipped rounds it moves theta by consensus. The weights in its criterion are one round
+             older, and are multiplied with those of neighbours.
     """
 
     class Params(NamedTuple):

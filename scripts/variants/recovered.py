@@ -1,6 +1,6 @@
-"""Algorithms with settings and readings that a search found in the published numbers.
+"""Algorithms whose settings were found by a search, so that they match published numbers.
 
-The page of each paper names them and the size of the search.
+The page of each paper names these settings and the size of the search.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ENDS_AT_NODE_0 = {
 
 @register_as("recovered/raker", representation=RANDOM_FEATURES)
 class Raker:
-    """Raker as the numbers of Hong and Chae say it was run: theta and the weights step apart.
+    """Raker with different step sizes for theta and the weights, to match Hong and Chae's numbers.
 
     Paper    S. Hong, J. Chae, "Active Learning with Multiple Kernels", tables II and III; the
              algorithm is that of Shen, Chen and Giannakis, JMLR 2019.
@@ -45,11 +45,12 @@ class Raker:
              lam    regularisation, >= 0
     Cost     as ``raker``.
     Bound    as ``raker`` where eta and eta_g are of order 1/sqrt(T).
-    Differs  from the paper: none while eta = eta_g. The published numbers ask for eta = 50/sqrt(T),
-             eta_g = 1/sqrt(T) and lam = 1e-3 at D = 50: features that are not divided by sqrt(D)
-             make the steps of theta D times as large and leave those of the weights alone. Below
-             T = 2,506 that eta is above 1 / (1 + lam), where gradient descent does not settle but
-             diverges: a run with it prints a warning. No recipe for short streams.
+    Differs  from the paper only if eta and eta_g differ. The published numbers require eta =
+             50/sqrt(T), eta_g = 1/sqrt(T) and lam = 1e-3 at D = 50. The explanation is that
+             features were not divided by sqrt(D), which makes the steps of theta D times as large
+             and does not change those of the weights. If T is below 2,506, this eta exceeds
+             1 / (1 + lam). Gradient descent then diverges, and a run prints a warning. Do not use
+             these settings for short streams.
     """
 
     class Params(NamedTuple):
@@ -63,7 +64,7 @@ class Raker:
 
 @register_as("recovered/amkl_aks", representation=RANDOM_FEATURES, queries=True)
 class AmklAks:
-    """AMKL-AKS as its published numbers say it was run: only the subset's kernels are compared.
+    """AMKL-AKS that compares only kernels of the subset, to match its published numbers.
 
     Paper    S. Hong, J. Chae, "Active Learning with Multiple Kernels", algorithm 2, tables II, III.
     Task     regression; queried labels.
@@ -71,10 +72,10 @@ class AmklAks:
     Symbols  eta, eta_g, lam, delta, gamma, eta_c, M   as in AMKL-AKS
     Cost     as ``amkl_aks``.
     Bound    none: lemma 4 needs the maximum over all kernels.
-    Differs  from the paper (``amkl_aks``): the maximum. Section I has the criterion "checked only
-             with refined relevant kernels", (33) with all. The published numbers ask besides for
-             eta = 50/sqrt(T) and lam = 1e-3, see ``recovered/raker``, also for why that step
-             diverges on streams of fewer than 2,506 rows.
+    Differs  from the paper (``amkl_aks``) in the maximum. By section I the criterion is "checked
+             only with refined relevant kernels", but (33) has all kernels. The published numbers
+             also require eta = 50/sqrt(T) and lam = 1e-3. ``recovered/raker`` explains these
+             settings, and why they diverge on streams of fewer than 2,506 rows.
     """
 
     class Params(NamedTuple):
@@ -103,7 +104,7 @@ class AmklAks:
 
 @inlined
 def node_or_0(params, state, t, xi, rng):
-    """Draw the node; after ``explore`` rounds it is node 0."""
+    """Draw the node in the first ``explore`` rounds. After these rounds it is node 0."""
     refresh(state.edges, state.trees, state.in_mass, state.scale, state.log_u, state.node[0])
     state.node[0] = draw_node(state.trees, xi, rng.random()) if t <= params.explore else 0
 
@@ -114,7 +115,7 @@ def node_or_0(params, state, t, xi, rng):
     expected_failures=ENDS_AT_NODE_0,
 )
 class SfgMkl:
-    """SFG-MKL as its published numbers say it was run: node 0 in the end.
+    """SFG-MKL that finally uses node 0, to match its published numbers.
 
     Paper    P. M. Ghari, Y. Shen, "Graph-Aided Online Multi-Kernel Learning", first version
              (arXiv v1), algorithms 1 and 2, tables 1 to 4.
@@ -124,10 +125,10 @@ class SfgMkl:
     Symbols  eta, xi, lam, M   as in SFG-MKL
              explore  rounds in which the node is drawn, >= 0 (300)
     Cost     as ``sfg_mkl``.
-    Bound    none: the node of the end is arbitrary.
-    Differs  from the paper (``sfg_mkl``): both points above. No code of this version was
-             released; that of the JMLR version takes node 0 too. With the integral over R^d the
-             numbers stay within 2 % of the published ones, with argmax u they double.
+    Bound    none: the final node is arbitrary.
+    Differs  from the paper (``sfg_mkl``) in both points of ``Round``. No code of this version was
+             released. The code of the JMLR version also uses node 0. With the integral over R^d the
+             numbers stay within 2 % of the published numbers; with argmax u they double.
     """
 
     class Params(NamedTuple):
@@ -156,7 +157,7 @@ class SfgMkl:
     expected_failures=ENDS_AT_NODE_0,
 )
 class SfgMklR:
-    """SFG-MKL-R as its published numbers say it was run: node 0 in the end.
+    """SFG-MKL-R that finally uses node 0, to match its published numbers.
 
     Paper    P. M. Ghari, Y. Shen, "Graph-Aided Online Multi-Kernel Learning", first version
              (arXiv v1), algorithms 1 and 3, tables 1 to 4.
@@ -166,8 +167,9 @@ class SfgMklR:
     Symbols  eta, xi, lam, M, rank, only_undominated   as in SFG-MKL-R
              explore  rounds in which the node is drawn, >= 0 (300)
     Cost     as ``sfg_mkl_r``.
-    Bound    none: the node of the end is arbitrary.
-    Differs  from the paper (``sfg_mkl_r``): both points above, as in ``recovered/sfg_mkl``.
+    Bound    none: the final node is arbitrary.
+    Differs  from the paper (``sfg_mkl_r``) in both points of ``Round``, as in
+             ``recovered/sfg_mkl``.
     """
 
     class Params(NamedTuple):

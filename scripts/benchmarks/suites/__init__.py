@@ -1,10 +1,10 @@
-"""Benchmark suites: learners of omkl and models of other libraries on many streams.
+"""Compare algorithms of omkl with models of other libraries on many streams.
 
-settings    what a suite is, and its YAML files beside this one
-generators  streams that change at known rows
-streams     rows from packages, the catalogue and generators, with faults of sensors
-models      models of other libraries, and one pass of a model over a stream
-scores      errors of predictions, and statistics over streams
+settings    read the settings of a suite from the YAML files in this folder
+generators  generate streams that change at known rows
+streams     read rows from packages, the catalogue and generators, and add sensor faults
+models      define models of other libraries, and run one of them over a stream
+scores      compute errors of predictions, and statistics over streams
 running     run all learners of a suite
-page        tables and figures of the results
+page        write tables and figures of the results
 """

@@ -1,7 +1,8 @@
-"""Generated streams that change at known rows, with the best prediction of every row.
+"""Generate streams that change at known rows, with the best possible prediction of every row.
 
 The target of a regression is a function of the inputs plus normal noise. The target of a
-classification is a class that is replaced by another one with a fixed probability.
+classification is a function of the inputs, too, but with a fixed probability another class replaces
+it.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ class Generated(NamedTuple):
     y
         Targets, (n,).
     truth
-        The best prediction of each row, (n,).
+        Best possible prediction of each row, (n,): the target without noise.
     change_rows
-        Rows, from 1, at which another function begins.
+        Rows, counted from 1, at which another function begins.
     """
 
     X: Array
@@ -36,7 +37,7 @@ class Generated(NamedTuple):
 
 
 def _parts(T: int, n: int) -> tuple[Array, tuple[int, ...]]:
-    """Cut T rows into n equal parts: return the part of each row and the rows that begin one."""
+    """Cut T rows into n equal parts. Return the part (T,) of each row, and the change rows."""
     part = np.arange(T) * n // T
     return part, tuple(int(t) + 1 for t in np.flatnonzero(np.diff(part)) + 1)
 
@@ -89,7 +90,7 @@ def friedman_gradual(rng: np.random.Generator, T: int) -> Generated:
 
 
 def waves(rng: np.random.Generator, T: int) -> Generated:
-    """Make a wave four times as fast in the middle, so that another bandwidth fits."""
+    """Change the frequency of a wave by a factor of four in the middle of the stream."""
     X = rng.standard_normal((T, 2))
     part, changes = _parts(T, 2)
     truth = np.where(part == 0, np.sin(X[:, 0]) + X[:, 1], np.sin(4.0 * X[:, 0]) + X[:, 1])
@@ -97,7 +98,7 @@ def waves(rng: np.random.Generator, T: int) -> Generated:
 
 
 def robot_arm(rng: np.random.Generator, T: int) -> Generated:
-    """Return the distance of the hand of a four-link arm from a point."""
+    """Predict the distance between a point and the hand of a robot arm with four links."""
     angles, lengths = rng.uniform(-2.0, 2.0, (T, 4)), rng.uniform(0.5, 1.5, (T, 4))
     turned = np.cumsum(angles, axis=1)
     hand = np.stack([(lengths * np.cos(turned)).sum(1), (lengths * np.sin(turned)).sum(1)])
@@ -106,7 +107,7 @@ def robot_arm(rng: np.random.Generator, T: int) -> Generated:
 
 
 def _tree(rng: np.random.Generator, X: Array, depth: int) -> Array:
-    """Evaluate a random tree of the given depth with normal numbers in its leaves."""
+    """Return the values (n,) of a random decision tree with normal numbers in its leaves."""
     node = np.zeros(len(X), dtype=int)
     for level in range(depth):
         column, cut = rng.integers(X.shape[1], size=2**level), rng.uniform(0.2, 0.8, 2**level)
@@ -115,14 +116,14 @@ def _tree(rng: np.random.Generator, X: Array, depth: int) -> Array:
 
 
 def random_tree(rng: np.random.Generator, T: int) -> Generated:
-    """Evaluate a random tree of 256 leaves in ten inputs."""
+    """Predict the value of a random decision tree with 256 leaves and ten inputs."""
     X = rng.random((T, 10))
     truth = _tree(rng, X, 8)
     return Generated(X, truth + 0.3 * rng.standard_normal(T), truth, ())
 
 
 def changing_tree(rng: np.random.Generator, T: int) -> Generated:
-    """Replace a random tree of 64 leaves in ten inputs twice."""
+    """Predict the value of a decision tree with 64 leaves, which is replaced twice."""
     X = rng.random((T, 10))
     part, changes = _parts(T, 3)
     truth = np.choose(part, [_tree(rng, X, 6) for _ in range(3)])
@@ -130,7 +131,7 @@ def changing_tree(rng: np.random.Generator, T: int) -> Generated:
 
 
 def bells(rng: np.random.Generator, T: int) -> Generated:
-    """Average 40 random heights, weighted by Gaussian bells in six inputs."""
+    """Predict a mean of 40 random heights, weighted by Gaussian bells in six inputs."""
     X, centres = rng.random((T, 6)), rng.random((40, 6))
     heights = rng.standard_normal(40)
     truth, whole = np.zeros(T), np.zeros(T)
@@ -143,7 +144,7 @@ def bells(rng: np.random.Generator, T: int) -> Generated:
 
 
 def thresholds(rng: np.random.Generator, T: int) -> Generated:
-    """Generate a threshold autoregression: the next value depends on the signs of the last two."""
+    """Predict a threshold autoregression, whose next value depends on the signs of the last two."""
     noise, drive = 0.5 * rng.standard_normal(T), rng.standard_normal(T)
     truth, y = np.zeros(T), np.zeros(T + 2)
     for t in range(T):
@@ -161,7 +162,7 @@ def _with_wrong_labels(rng: np.random.Generator, truth: Array, share: float) -> 
 
 
 def board(rng: np.random.Generator, T: int) -> Generated:
-    """Swap the colours of a board of four fields in the middle. One label of 20 is wrong."""
+    """Predict the colour on a board of four fields. The colours are swapped in the middle."""
     X = rng.standard_normal((T, 4))
     part, changes = _parts(T, 2)
     truth = ((X[:, 0] > 0) ^ (X[:, 1] > 0) ^ (part == 1)).astype(int)
@@ -176,7 +177,7 @@ def plane(rng: np.random.Generator, T: int) -> Generated:
 
 
 def sea(rng: np.random.Generator, T: int) -> Generated:
-    """Compare the sum of two inputs with four thresholds in turn (Street and Kim, 2001)."""
+    """Compare the sum of two inputs with a threshold that changes thrice (Street and Kim, 2001)."""
     X = 10.0 * rng.random((T, 3))
     part, changes = _parts(T, 4)
     truth = (X[:, 0] + X[:, 1] <= np.array([8.0, 9.0, 7.0, 9.5])[part]).astype(int)
@@ -193,7 +194,7 @@ def circles(rng: np.random.Generator, T: int) -> Generated:
 
 
 def sensors(rng: np.random.Generator, T: int) -> Generated:
-    """Predict from six sensors in their own units. Four matter, one of them non-linearly."""
+    """Predict from six sensors with different units. Four matter, one of them non-linearly."""
     Z = rng.standard_normal((T, 6))
     truth = 2.0 * Z[:, 0] + Z[:, 1] - 0.5 * Z[:, 2] + np.sin(2.0 * Z[:, 3])
     X = np.array([20.0, 1013.0, 55.0, 3.0, 0.4, 230.0]) + Z * [5.0, 8.0, 12.0, 1.0, 0.1, 2.0]
@@ -209,5 +210,5 @@ GENERATORS: dict[str, Callable[[np.random.Generator, int], Generated]] = {
 
 
 def generate(name: str, n_rows: int, seed: int = 0) -> Generated:
-    """Return rows of a generator of ``GENERATORS``."""
+    """Return ``n_rows`` rows of a generator in ``GENERATORS``."""
     return GENERATORS[name](np.random.default_rng(seed), n_rows)

@@ -1,4 +1,4 @@
-"""The page of a suite: ``page.md`` with tables and figures."""
+"""Write the page of a suite, ``page.md``, with tables and figures."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from omkl.report.naming import readable
 from omkl.runs import provenance
 from omkl.utils.disk import write_atomically
 
-MAX_LINES = 6  # of a panel
-MAX_RANKED = 15
-MAX_RATIO = 4.0  # with a colour of its own
+MAX_LINES = 6  # largest number of lines in a panel
+MAX_RANKED = 15  # largest number of learners in the figure of ranks
+MAX_RATIO = 4.0  # ratio at which colours saturate
 HEADINGS = {
     "mse": "MSE", "mae": "MAE", "error_rate": "errors, %", "log_loss": "log loss",
     "interval_score_90": "interval score, 90 %", "coverage_90": "coverage of 90 %, %",
@@ -78,13 +78,13 @@ def _protocol(results: Results) -> str:
 
 
 def _ratios(errors: pd.DataFrame, task: Task) -> pd.DataFrame:
-    """Return errors over the reference's; inf of a learner that failed."""
+    """Return errors divided by the error of the reference; inf if a learner failed."""
     positive = errors[errors[REFERENCE[task]] > 0.0]
     return positive.div(positive[REFERENCE[task]], axis=0)
 
 
 def _summary(results: Results, task: Task, errors: pd.DataFrame) -> str:
-    """One row per learner: those that never failed first, then by the mean ratio."""
+    """Return a table with one row per learner: first those that never failed, by mean ratio."""
     ratios = scores.log_ratios(errors, REFERENCE[task])
     table = ratios.assign(
         kind=[results.kind(name) for name in ratios.index],
@@ -124,7 +124,7 @@ def _statistics(errors: pd.DataFrame) -> str:
 
 
 def _scores(values: pd.DataFrame, score: str) -> str:
-    """Learners x streams, the lowest of each stream in bold."""
+    """Return a table of learners x streams. The lowest value of each stream is bold."""
     shown = values * (100.0 if score in PER_CENT else 1.0)
     lowest = shown.eq(shown.min(axis=1), axis=0) & (score not in ("coverage_90", "recovery"))
 
@@ -139,13 +139,13 @@ def _scores(values: pd.DataFrame, score: str) -> str:
 
 
 def _markdown(headings: Sequence[str], body: Sequence[Sequence[str]]) -> str:
-    """A table whose cells hold Markdown."""
+    """Return a table whose cells contain Markdown."""
     lines = [headings, ["---", *["--:"] * (len(headings) - 1)], *body]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _faults(results: Results, task: Task) -> list[str]:
-    """Learners x faults: the error after a fault over that before, geometric means."""
+    """Return a table of learners x faults: geometric means of error after / error before."""
     ratios = results.means(task, "after_fault")
     if ratios.empty:
         return []
@@ -161,7 +161,7 @@ def _faults(results: Results, task: Task) -> list[str]:
 
 
 def _published(results: Results, task: Task) -> list[str]:
-    """What others have published about the same streams, beside the rerun."""
+    """Return a table of published scores on the same streams, together with those of the rerun."""
     score = "mae" if task == "regression" else "error_rate"
     table = results.table
     rows = table[(table["task"] == task) & (table["score"] == score)]
@@ -180,7 +180,7 @@ def _published(results: Results, task: Task) -> list[str]:
     return ["### Published and rerun", text, markdown_table(headings, body, left=3)]
 
 
-# --- figures --------------------------------------------------------------------------------------
+# --- Figures --------------------------------------------------------------------------------------
 
 
 def _figures(results: Results, task: Task, errors: pd.DataFrame, place: Path) -> list[Path]:
@@ -202,7 +202,10 @@ def _short(ratio: float) -> str:
 
 
 def _heat_map(errors: pd.DataFrame, task: Task) -> Figure:
-    """Draw errors over the reference's, learners x streams; blue is better, × is a failure."""
+    """Draw a map of errors divided by those of the reference, learners x streams.
+
+    Blue is better than the reference, and × is a failure.
+    """
     ratios = _ratios(errors, task).T
     logs = np.log(ratios.where(ratios > 0.0)).clip(-math.log(MAX_RATIO), math.log(MAX_RATIO))
     order = logs.mean(axis=1).sort_values(kind="stable").index
@@ -232,7 +235,7 @@ def _heat_map(errors: pd.DataFrame, task: Task) -> Figure:
 
 
 def _rank_plot(found: scores.Comparison) -> Figure:
-    """Draw average ranks, best on top, and the critical difference from the best on."""
+    """Draw average ranks, the best on top. A band shows the critical difference to the best."""
     ranks = found.ranks.iloc[:MAX_RANKED]
     figure = Figure(figsize=(style.WIDTH, 1.0 + 0.2 * len(ranks)))
     axes = figure.add_subplot()
@@ -246,7 +249,7 @@ def _rank_plot(found: scores.Comparison) -> Figure:
 
 
 def _over_time(results: Results, task: Task, errors: pd.DataFrame) -> Figure:
-    """Draw the sliding error of the best learners and the reference, a panel per stream."""
+    """Draw the sliding error of the best learners and of the reference, one panel per stream."""
     ratios = scores.log_ratios(errors, REFERENCE[task]).index
     ours, others = ([n for n in ratios if results.kind(n) == kind] for kind in (OURS, OTHER))
     learners = [*ours[: MAX_LINES - 3], *others[:2], REFERENCE[task]]

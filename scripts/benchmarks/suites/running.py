@@ -1,7 +1,7 @@
-"""Run a suite: forecasters and learners of omkl in this process, other models in processes.
+"""Run a suite: algorithms of omkl in this process, and other models in worker processes.
 
-Nothing that is computed is lost: learners of omkl are ordinary runs, and passes of other models are
-cached by their arguments, their code and the version of their library.
+Results are stored, so that nothing is computed twice. Algorithms of omkl are ordinary runs. Passes
+of other models are cached by their arguments, their code and the version of their library.
 """
 
 from __future__ import annotations
@@ -29,23 +29,25 @@ from omkl.online.learner import OnlineLearner
 from omkl.utils.disk import write_atomically
 
 COLUMNS = ["stream", "task", "learner", "kind", "seed", "score", "value"]
-DIVERGED = 1e6  # times the MSE of the running mean: numbers that large are a failure
-N_POINTS = 300  # of a curve
+DIVERGED = 1e6  # a learner has failed if its MSE is larger by this factor than the running mean's
+N_POINTS = 300  # number of points of a curve
 
 
 class Results(NamedTuple):
-    """What a suite gave.
+    """Results of a suite.
 
     Attributes
     ----------
+    suite
+        Settings of the suite.
     table
-        One row per score of a seed, ``COLUMNS``. A learner that failed has the error inf.
+        One row per score and seed, with ``COLUMNS``. The error of a learner that failed is inf.
     curves
-        Sliding error by stream and learner: rows and means over seeds, (2, P).
+        Sliding error by stream and learner, (2, P): P rows, and the errors, means over the seeds.
     sources
         One row per stream that was read.
     missing
-        Stream, learner and reason of what has no scores.
+        Stream, learner and reason for each learner without scores.
     """
 
     suite: Suite
@@ -67,7 +69,7 @@ class Results(NamedTuple):
 
 
 class Opened(NamedTuple):
-    """A stream in its folder, with its rows as every learner of omkl sees them."""
+    """Stream of a suite: its settings, its rows, its file, and arrays as learners read them."""
 
     settings: StreamSettings
     task: Task
@@ -75,7 +77,7 @@ class Opened(NamedTuple):
     path: Path
     stream: omkl.datasets.Stream
     X: np.ndarray
-    y: np.ndarray  # numbers, or positions of classes
+    y: np.ndarray  # numbers, or indices of classes
 
 
 def run(
@@ -85,20 +87,20 @@ def run(
     chosen: Callable[[str, str], bool] = lambda stream, learner: True,
     tell: Callable[[str], object] = print,
 ) -> Results:
-    """Run what is not computed yet, and score everything.
+    """Run all learners of a suite that have no stored results, and score all predictions.
 
     Parameters
     ----------
     suite
-        Streams, learners and how they are scored.
+        Settings of the suite.
     folder
-        Where streams, runs and cached passes lie.
+        Folder of the streams, runs and cached passes.
     n_jobs
-        Passes of other models at a time.
+        Number of processes for other models.
     chosen
-        Whether a learner of a stream takes part, by their names.
+        Function of the names of a stream and a learner that returns whether to run the learner.
     tell
-        Called with a line of progress.
+        Function that is called with each line of progress.
     """
     lines: list[tuple[Any, ...]] = []
     curves: dict[tuple[str, str], np.ndarray] = {}
@@ -164,7 +166,7 @@ def _file_name(name: str) -> str:
 def _arrays(
     path: Path, rows: Rows, task: Task, lags: int = 0, scaling: str = "columns"
 ) -> tuple[omkl.datasets.Stream, np.ndarray, np.ndarray]:
-    """Open the table as a stream, and return it with inputs (n, d) and targets (n,)."""
+    """Open the file of a stream, and return the stream, its inputs (n, d) and targets (n,)."""
     stream = omkl.open_stream(
         path, TARGET, task=task, scaling=scaling, order="file", lags=lags,
         inputs=f"1-{rows.frame.shape[1] - 1}",
@@ -178,7 +180,10 @@ def _arrays(
 def _passes(
     suite: Suite, opened: Opened, entries: list[Entry], folder: Path, cached: Any, n_jobs: int
 ) -> Iterator[tuple[Entry, list[Pass]]]:
-    """Yield each learner with its passes, one per seed: those of omkl alone on the machine."""
+    """Yield each learner with its passes, one per seed.
+
+    Algorithms of omkl come first, while no other process is running, so that their times count.
+    """
     others: list[tuple[Entry, Any]] = []
     arrays: dict[int, tuple[Any, ...]] = {}
     for entry in entries:
@@ -223,7 +228,7 @@ def _forecast(entry: Entry, opened: Opened) -> Pass:
     if y_hat.ndim == 2:
         y_hat = y_hat.argmax(axis=1).astype(float)
     elif stream.classes:
-        y_hat = np.where(y_hat == 0.0, np.nan, y_hat > 0.0)  # 0 predicts neither
+        y_hat = np.where(y_hat == 0.0, np.nan, y_hat > 0.0)  # 0 predicts neither class
     return Pass(0, y_hat, seconds)
 
 
@@ -238,7 +243,7 @@ def _run_learner(suite: Suite, entry: Entry, opened: Opened, folder: Path) -> li
 
 
 def _best_on_prefix(suite: Suite, entry: Entry, opened: Opened, folder: Path) -> dict[str, Any]:
-    """Return the parameters with the least loss on the prefix, with the first seed."""
+    """Return the parameters with the smallest loss on the prefix, for the first seed."""
     found: list[tuple[float, dict[str, Any]]] = []
     for params in entry.candidates:
         try:
@@ -261,7 +266,7 @@ def _run(
     n_seeds: int,
     limit: int | None = None,
 ) -> list[Pass]:
-    """Run a learner as ``omkl-run`` does, or find the run finished."""
+    """Run an algorithm of omkl as ``omkl.run`` does, and return one pass per seed."""
     result = omkl.run(
         entry.what,
         opened.path,
@@ -327,7 +332,7 @@ def _published(suite: Suite, read: set[str]) -> list[tuple[Any, ...]]:
 
 
 def save(results: Results, folder: Path) -> Path:
-    """Write ``results.csv``, the table of all scores and of the errors over the reference's."""
+    """Write ``results.csv``, the table of all scores, and return its path."""
     path = folder / "results.csv"
     write_atomically(path, results.table.to_csv(index=False))
     return path

@@ -1,18 +1,19 @@
-"""Errors of predictions, the same for all learners, and statistics over streams.
+"""Compute errors of predictions, equally for all learners, and statistics over streams.
 
-Scores, means over the scored rows; errors of a regression are in units of the target:
+The scores are means over the scored rows. Errors of a regression are in the unit of the target:
 
-    mse, mae             of a regression
-    error_rate           of a classification; no prediction is a mistake
-    mse_from_1000, ..    (error_rate_from_1000, ..) of rows 1,000 to 2,999, then 3,000 to 9,999, ..
-    log_loss, interval_score_90, coverage_90   of predictions with a standard deviation
-    us_per_row           microseconds of predicting and learning a row
-    dynamic_regret       loss above that of the best prediction, where a generator knows it
-    recovery             rows after a change until the loss is back, see ``recovery``
-    after_fault          loss after a fault of a sensor over the loss before it
+    mse, mae             errors of a regression
+    error_rate           share of mistakes in a classification; a missing prediction is a mistake
+    mse_from_1000, ...   (error_rate_from_1000, ...) error in rows 1,000 to 2,999, then in rows
+                         3,000 to 9,999, and so on
+    log_loss, interval_score_90, coverage_90   scores of predicted standard deviations
+    us_per_row           microseconds for predicting and learning a row
+    dynamic_regret       loss minus that of the best prediction, for generated streams
+    recovery             number of rows after a change until the loss is normal, see ``recovery``
+    after_fault          loss after a sensor fault, divided by the loss before it
 
-Statistics over streams follow Demsar (JMLR 7, 2006). ``errors`` are streams x learners; inf is a
-learner that failed, and ranks behind all others; NaN is no value.
+Statistics over streams follow Demsar (JMLR 7, 2006). ``errors`` are a frame of streams x learners.
+A learner that failed has the error inf, and ranks behind all others. NaN is a missing value.
 """
 
 from __future__ import annotations
@@ -30,18 +31,18 @@ from benchmarks.suites.streams import Rows
 from omkl.experiment import metrics
 
 BANDS = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000)  # first rows of the bands
-SETTLED, CALM = 500, 1000  # rows after a fault that do not count, and before it that do
-BACK, BEFORE = 1.5, 4  # a change is over below BACK times the loss of BEFORE windows before it
+SETTLED, CALM = 500, 1000  # rows ignored after the begin of a fault, and rows compared before it
+BACK, BEFORE = 1.5, 4  # factor of the loss, and number of windows before a change, see ``recovery``
 MAIN = {"regression": "mse", "classification": "error_rate"}
 LEVEL = 0.05
-MAX_MISSING = 0.2  # a learner without a value on more of the streams is left out of statistics
-MIN_STREAMS = 6  # with fewer, a learner that wins on all does not differ at 5 % by a sign test
+MAX_MISSING = 0.2  # learners without a value on a larger share of streams are left out
+MIN_STREAMS = 6  # with fewer streams a sign test cannot reject at 5 %, even if one learner wins all
 
 Array = np.ndarray
 
 
 def losses(y: Array, y_hat: Array, task: str) -> Array:
-    """Return squared errors, or 1 for a mistake and 0 for none."""
+    """Return the loss (n,) of predictions: squared errors, or 1 for each mistake."""
     if task == "classification":
         return (y_hat != y).astype(float)
     with np.errstate(over="ignore"):
@@ -56,17 +57,17 @@ def score(
     Parameters
     ----------
     y
-        Targets (n,), numbers or positions of classes.
+        Targets (n,): numbers, or indices of classes.
     one
         Predictions of all rows.
     rows
-        What is known of the stream.
+        Rows of the stream, with known changes and faults.
     task
         "regression" or "classification".
     n_unscored
-        Rows at the beginning that are not scored.
+        Number of rows at the beginning that are not scored.
     window
-        Rows of the sliding mean of ``recovery``.
+        Number of rows of the sliding mean in ``recovery``.
     """
     loss = losses(y, one.y_hat, task)
     scored = np.arange(len(y)) >= n_unscored
@@ -97,10 +98,11 @@ def score(
 
 
 def recovery(loss: Array, change_rows: Sequence[int], window: int) -> float:
-    """Return the rows until a change is over, the mean over all changes.
+    """Return the mean number of rows from a change until the loss is normal.
 
-    A change is over when the mean loss of ``window`` rows after it is at most BACK times that of
-    BEFORE windows before it. If that never happens, all rows up to the next change count.
+    The loss is normal when its mean over ``window`` rows is at most BACK times its mean over the
+    BEFORE windows that precede the change. If this does not happen, the rows up to the next change
+    count.
     """
     ends = [*(change - 1 for change in change_rows[1:]), len(loss)]
     waits = []
@@ -114,29 +116,29 @@ def recovery(loss: Array, change_rows: Sequence[int], window: int) -> float:
 
 
 def sliding_mean(loss: Array, window: int) -> Array:
-    """Return the mean of the last ``window`` values at each row, of fewer at the beginning."""
+    """Return, for each row, the mean of the last ``window`` values, or of all values so far."""
     n = np.arange(1, len(loss) + 1)
     sums = np.concatenate([[0.0], np.cumsum(loss)])
     first = np.maximum(n - window, 0)
     return (sums[n] - sums[first]) / (n - first)
 
 
-# --- statistics over streams ----------------------------------------------------------------------
+# --- Statistics over streams ----------------------------------------------------------------------
 
 
 class Comparison(NamedTuple):
-    """Learners compared over streams that all of them have.
+    """Comparison of learners over the streams on which all have values.
 
     Attributes
     ----------
     ranks
         Average ranks, best first.
     difference
-        Nemenyi's critical difference of two average ranks; inf where streams are too few.
+        Nemenyi's critical difference of two average ranks; inf if there are too few streams.
     chi2, p
         Friedman's statistic and its p-value.
     errors
-        The streams x learners that were compared.
+        Errors that were compared, streams x learners.
     left_out
         A sentence that names learners and streams without values; "" if there are none.
     """
@@ -150,7 +152,7 @@ class Comparison(NamedTuple):
 
 
 def compare(errors: pd.DataFrame, level: float = LEVEL) -> Comparison:
-    """Rank learners and test whether they differ. Raises ValueError where too few have values."""
+    """Rank learners, and test whether they differ. Raises ValueError if too few have values."""
     blocks = errors.dropna(how="all")
     kept = blocks.loc[:, blocks.isna().mean() <= MAX_MISSING].dropna()
     n, k = kept.shape
@@ -168,15 +170,15 @@ def compare(errors: pd.DataFrame, level: float = LEVEL) -> Comparison:
 
 
 def log_ratios(errors: pd.DataFrame, reference: str, level: float = LEVEL) -> pd.DataFrame:
-    """Compare errors with those of a reference by their geometric mean over streams.
+    """Compare errors with those of a reference by the geometric mean of their ratio over streams.
 
-    Streams where one of the two failed or made no error do not count.
+    A stream is left out if the learner or the reference failed or made no error.
 
     Returns
     -------
     pandas.DataFrame
-        One row per learner, best first: ``ratio``, the ends ``low`` and ``high`` of its t interval,
-        ``worst`` ratio of a stream, and ``streams`` that count.
+        One row per learner, best first: the mean ``ratio``, the ends ``low`` and ``high`` of its t
+        interval, the ``worst`` ratio on a stream, and the number of ``streams``.
     """
     usable = np.log(errors.where((errors > 0.0) & np.isfinite(errors)))
     logs = usable.sub(usable[reference], axis=0)

@@ -1,4 +1,4 @@
-"""Settings of a suite, checked by pydantic, and the learners that a suite runs."""
+"""Define and read the settings of a suite, and list the learners that it runs."""
 
 from __future__ import annotations
 
@@ -17,16 +17,20 @@ from omkl.utils import conf
 FOLDER = Path(__file__).parent
 TASKS: tuple[Task, ...] = ("regression", "classification")
 TRIVIAL, OURS, OTHER, PUBLISHED = "trivial", "ours", "other", "published"
-# Forecasters of every suite by name: the algorithm of each. Errors are relative to the last.
+# Name and algorithm of the forecasters in every suite.
 FORECASTERS = {
     "regression": {"mean": "mean", "last": "last", "ridge": "ridge"},
     "classification": {"majority": "mean", "last": "last", "linear": "ridge"},
 }
-REFERENCE = {"regression": "ridge", "classification": "linear"}
+REFERENCE = {"regression": "ridge", "classification": "linear"}  # errors are relative to these
 
 
 class LearnerSettings(BaseModel):
-    """A learner of omkl. ``grid`` lists values per parameter; the prefix chooses among them."""
+    """Algorithm of omkl in a suite.
+
+    ``grid`` lists values of parameters. The combination with the smallest loss on the prefix, the
+    first rows of the stream, is used.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     name: str
@@ -36,13 +40,13 @@ class LearnerSettings(BaseModel):
 
     @property
     def candidates(self) -> list[dict[str, Any]]:
-        """Return every combination of the grid's values; a single one without a grid."""
+        """Parameters for each combination of the values in ``grid``."""
         values = itertools.product(*self.grid.values())
         return [self.params | dict(zip(self.grid, chosen, strict=True)) for chosen in values]
 
 
 class Published(BaseModel):
-    """A score that others have published, which the page prints beside a rerun."""
+    """Score that others have published. The page compares it with the score of a rerun."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     stream: str
@@ -53,10 +57,13 @@ class Published(BaseModel):
 
 
 class Entry(NamedTuple):
-    """What learns a stream: a row of the tables.
+    """Learner of a suite, a row of its tables.
 
-    ``what`` is an algorithm or a model of another library; ``candidates`` are parameters, of
-    which the prefix chooses one; ``lags`` past targets are inputs of a model.
+    name         name in tables
+    kind         TRIVIAL, OURS or OTHER
+    what         name of the algorithm, or of the model of another library
+    candidates   parameters to choose from on the prefix
+    lags         number of past targets that are inputs of a model
     """
 
     name: str
@@ -67,11 +74,11 @@ class Entry(NamedTuple):
 
 
 class Suite(BaseModel):
-    """Streams, learners, models of other libraries, and how their predictions are scored."""
+    """Settings of a suite: streams, learners, other models, and the scored rows."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     name: str
-    version: str  # of what the numbers mean
+    version: str  # changes when the meaning of the numbers changes
     title: str
     notes: str = ""
     task: Task
@@ -79,12 +86,12 @@ class Suite(BaseModel):
     seeds: int = Field(5, ge=1)
     model_seeds: int = Field(1, ge=1)
     first_model_seed: int = Field(0, ge=0)
-    prefix: int = Field(0, ge=0)  # rows that are learned and not scored
+    prefix: int = Field(0, ge=0)  # number of first rows that are learned and not scored
     first_row: Literal["scored", "not scored"] = "not scored"  # without a prefix
-    window: int = Field(200, ge=1)  # rows of the sliding error
+    window: int = Field(200, ge=1)  # number of rows of the sliding error
     inputs_of_models: Literal["scaled", "raw"] = "scaled"
     lags: list[int] = [0]
-    seconds: float = Field(300.0, gt=0)  # of one pass of a model
+    seconds: float = Field(300.0, gt=0)  # largest processor time of one pass of a model
     kernels: str = "rbf51_lap25"
     D: int = Field(50, ge=1)
     streams: list[StreamSettings] = Field(min_length=1)
@@ -95,7 +102,7 @@ class Suite(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _repeat_streams_with_faults(cls, content: Any) -> Any:
-        """Repeat a stream with ``faults: true`` once per fault."""
+        """Replace a stream with ``faults: true`` by one stream per fault."""
         streams: list[Any] = []
         for stream in content.get("streams", []):
             plain = {key: value for key, value in stream.items() if key != "faults"}
@@ -127,7 +134,7 @@ class Suite(BaseModel):
 
     @property
     def tasks(self) -> list[Task]:
-        """Return the tasks of its streams."""
+        """Tasks of the streams."""
         return [task for task in TASKS if task in map(self.task_of, self.streams)]
 
     @property
@@ -141,7 +148,7 @@ class Suite(BaseModel):
         return list(range(self.seeds if entry.kind == OURS else 1))
 
     def entries(self, task: Task) -> list[Entry]:
-        """Return what learns streams of a task: forecasters, learners of omkl, other models."""
+        """Return the learners for a task: forecasters, algorithms of omkl, and other models."""
         entries = [Entry(name, TRIVIAL, what) for name, what in FORECASTERS[task].items()]
         for learner in self.learners:
             what = algorithm_of(learner.algorithm or learner.name, task)
@@ -154,7 +161,7 @@ class Suite(BaseModel):
 
 
 def algorithm_of(name: str, task: str) -> str:
-    """Return the algorithm that ``auto`` means in a classification."""
+    """Return the name of the algorithm. In a classification ``auto`` is ``auto_classifier``."""
     return "auto_classifier" if (name, task) == ("auto", "classification") else name
 
 

