@@ -7,10 +7,7 @@ import pytest
 from omkl.checks import federations, learners, shared
 
 # Of learners alone on a stream: hundreds of rounds in plain Python, or thousands of draws.
-SLOW = {
-    *("draws", "honesty", "importance_weights"),
-    *("python_equals_compiled", "selection"),
-}
+SLOW = {*("draws", "honesty", "importance_weights"), *("python_equals_compiled", "selection")}
 
 
 def of_learners(slow):

@@ -275,12 +275,7 @@ def _overview(
         found = answer(table)
         why = "" if found == NOT_RUN else markdown_text(paper["why_not"])
         body.append([f"[{paper['name']}]({file}.md)", found, *shares, why])
-    headings = [
-        "paper",
-        "does it reproduce?",
-        *VARIANTS.values(),
-        "why not",
-    ]
+    headings = ["paper", "does it reproduce?", *VARIANTS.values(), "why not"]
     errata = folder.parent / "errata.md"
     complete = [run for run in runs if run.complete]
     links = ["- [OMKC: bounds and corollaries evaluated; the paper has no experiments](omkc.md)"]

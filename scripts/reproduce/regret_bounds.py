@@ -102,15 +102,7 @@ def theorem5(
 
 
 def theorem6(
-    *,
-    T: Any,
-    N: int,
-    beta: float,
-    eta: Any,
-    xi: Any,
-    L: float,
-    C: float,
-    epsilon: float = 0.0,
+    *, T: Any, N: int, beta: float, eta: Any, xi: Any, L: float, C: float, epsilon: float = 0.0
 ) -> Any:
     """Evaluate the right-hand side of (48) for OMKL-SFG-R; ValueError unless 0 < beta <= 1/N."""
     if not 0 < beta <= 1 / N:

@@ -340,11 +340,7 @@ MOVED = {"complete_graph": "the penalty in its weights is that of the updated th
 # --- Algorithms ---------------------------------------------------------------------------------
 
 
-@register_as(
-    "as_released/raker",
-    representation=REPLAYED_FEATURES,
-    expected_failures=MOVED,
-)
+@register_as("as_released/raker", representation=REPLAYED_FEATURES, expected_failures=MOVED)
 class Raker:
     """Raker as released with the JMLR paper: the weights use the penalty of the updated theta.
 
@@ -458,9 +454,7 @@ def draw_graph(params, state, eta_e, rng):
 
 
 @register_as(
-    "as_released/gf",
-    representation=replayed_features(uniforms_of_gf),
-    expected_failures=SHIFTED,
+    "as_released/gf", representation=replayed_features(uniforms_of_gf), expected_failures=SHIFTED
 )
 class Gf:
     """OMKL-GF as released with the JMLR paper: shifted indices and limited probabilities.

@@ -109,11 +109,7 @@ def node_or_0(params, state, t, xi, rng):
     state.node[0] = draw_node(state.trees, xi, rng.random()) if t <= params.explore else 0
 
 
-@register_as(
-    "recovered/sfg_mkl",
-    representation=RANDOM_FEATURES,
-    expected_failures=ENDS_AT_NODE_0,
-)
+@register_as("recovered/sfg_mkl", representation=RANDOM_FEATURES, expected_failures=ENDS_AT_NODE_0)
 class SfgMkl:
     """SFG-MKL that finally uses node 0, to match its published numbers.
 
@@ -152,9 +148,7 @@ class SfgMkl:
 
 
 @register_as(
-    "recovered/sfg_mkl_r",
-    representation=RANDOM_FEATURES,
-    expected_failures=ENDS_AT_NODE_0,
+    "recovered/sfg_mkl_r", representation=RANDOM_FEATURES, expected_failures=ENDS_AT_NODE_0
 )
 class SfgMklR:
     """SFG-MKL-R that finally uses node 0, to match its published numbers.

@@ -17,14 +17,7 @@ from scipy.stats import chisquare
 
 from omkl import algorithms
 from omkl.core import protocol
-from omkl.core.graph_sampling import (
-    COUNT,
-    MEMBER,
-    OUT,
-    cover_of,
-    edges_of,
-    empty_in_mass,
-)
+from omkl.core.graph_sampling import COUNT, MEMBER, OUT, cover_of, edges_of, empty_in_mass
 from omkl.core.hyperparameters import Schedule, rate
 from omkl.core.kernels import Kernel
 from omkl.core.learner import Learner

@@ -18,12 +18,7 @@ ROWS = "dataset.rows=60"
 KINDS = {
     "learner": ("algorithm=raker", ROWS),
     "many settings": (
-        *(
-            "algorithm=gf",
-            "algorithm.M=5",
-            'algorithm.eta="0.5/sqrt(t)"',
-            ROWS,
-        ),
+        *("algorithm=gf", "algorithm.M=5", 'algorithm.eta="0.5/sqrt(t)"', ROWS),
         *("seed=7", "dataset.change_at=0.5", "dataset.noise=0.3"),
     ),
     "kernels": ("algorithm=raker", ROWS, "kernels=rbf9", "features=qmc"),

@@ -10,12 +10,7 @@ import pytest
 from scipy.integrate import quad
 
 from omkl.core.feedback_graph import dissimilarity_graph, similarity_graph
-from omkl.core.kernel_distance import (
-    divergence_rows,
-    log_overlaps,
-    overlaps,
-    ranks,
-)
+from omkl.core.kernel_distance import divergence_rows, log_overlaps, overlaps, ranks
 from omkl.core.kernels import FAMILIES, Kernel, dictionary
 from omkl.utils import conf
 

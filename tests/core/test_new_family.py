@@ -10,11 +10,7 @@ from omkl.checks import learners
 from omkl.core import kernels
 from omkl.core.feedback_graph import dissimilarity_graph, similarity_graph
 from omkl.core.graph_sampling import edges_of
-from omkl.core.kernel_distance import (
-    integrated,
-    log_overlaps,
-    overlaps,
-)
+from omkl.core.kernel_distance import integrated, log_overlaps, overlaps
 from omkl.core.kernels import FAMILIES, Family, Kernel, dictionary
 from omkl.core.representations.random_features import features_of
 from omkl.core.representations.support_vectors import empty_expansion

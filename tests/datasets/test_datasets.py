@@ -17,15 +17,7 @@ from pooch import file_hash
 from omkl.commands import data
 from omkl.core.kernels import FAMILIES
 from omkl.core.rng import ASKING, FEATURES, NOISE, generator, generators, party_generators
-from omkl.datasets import (
-    DataError,
-    catalogue,
-    columns,
-    open_stream,
-    read,
-    scaling,
-    schema,
-)
+from omkl.datasets import DataError, catalogue, columns, open_stream, read, scaling, schema
 from omkl.datasets.synthetic import SyntheticSource
 from tests.conftest import catalogued
 from tests.datasets.helpers import COLUMNS, RAW, WHOLE, collect, own, write

@@ -87,6 +87,5 @@ def test_a_run_keeps_the_weights_over_time_of_the_mean_seed(tmp_path):
     for learner in learners:
         learner.partial_fit(X[:96], y[:96])
     np.testing.assert_array_equal(
-        curves["weights_over_time"][5],
-        np.mean([learner.weights for learner in learners], axis=0),
+        curves["weights_over_time"][5], np.mean([learner.weights for learner in learners], axis=0)
     )
