@@ -274,18 +274,11 @@ def make_run_folder(
     config |= {"D": 50, "seeds": n_seeds, "seed": 0}
     (folder / "config.json").write_text(json.dumps(config))
     base = {
-        "status": "failed" if failed else "complete",
-        "key": key,
-        "algorithm": algorithm,
-        "dataset": dataset,
-        "kernels": "rbf51_lap25",
-        "params": params,
-        "started": "2026-01-01T00:00:00+00:00",
-        "versions": {"omkl": "0.1.0", "numpy": "2.4.6"},
-        "machine": {"processor": "test", "cores": 2},
-        "commit": "abc1234",
-        "stamp": "feedbeef",
-    }
+        "status": "failed" if failed else "complete", "key": key, "algorithm": algorithm,
+        "dataset": dataset, "kernels": "rbf51_lap25", "params": params, "commit": "abc1234",
+        "started": "2026-01-01T00:00:00+00:00", "versions": {"omkl": "0.1.0", "numpy": "2.4.6"},
+        "machine": {"processor": "test", "cores": 2}, "stamp": "feedbeef",
+    }  # fmt: skip
     if failed:
         base["error"] = {
             "type": "ValueError",
@@ -307,17 +300,10 @@ def make_run_folder(
     regret = np.cumsum(squared - 0.6 * level, axis=1)
     buffer = io.BytesIO()
     np.savez_compressed(
-        buffer,
-        t=t,
-        mse=mse,
-        labels=np.tile(t, (n_seeds, 1)),
-        regret_ridge_features=regret,
-        weights=weights,
-        usage=usage,
-        kernel_family=family,
-        kernel_bandwidth=bandwidth,
+        buffer, t=t, mse=mse, labels=np.tile(t, (n_seeds, 1)), regret_ridge_features=regret,
+        weights=weights, usage=usage, kernel_family=family, kernel_bandwidth=bandwidth,
         change_rounds=np.array([], dtype=np.int64),
-    )
+    )  # fmt: skip
     (folder / "curves.npz").write_bytes(buffer.getvalue())
     base |= {
         "stream": {"name": dataset, "target": "y", "scaling": {"kind": "whole"}},

@@ -9,19 +9,12 @@ from omkl import algorithms, federated
 from omkl.utils import registry
 
 TITLES = {
-    "raker": "Raker",
-    "sfg_r": "OMKL-SFG-R",
-    "omkc_da_p1": "OMKC DA-P(1)",
-    "omkc_da_p1_doubling": "OMKC DA-P(1), doubling",
-    "omkc_uniform": "equal votes",
-    "amkl_random": "random labels",
-    "ofmkl_avg": "OFMKL-Avg",
-    "rf/omkc_da_p1": "OMKC DA-P(1) (rf)",
-    "own/sfg": "OMKL-SFG (own)",
-    "own/thing": "thing (own)",
+    "raker": "Raker", "sfg_r": "OMKL-SFG-R", "ewrls": "EW-RLS", "ofmkl_avg": "OFMKL-Avg",
+    "omkc_da_p1": "OMKC DA-P(1)", "omkc_da_p1_doubling": "OMKC DA-P(1), doubling",
+    "rf/omkc_da_p1": "OMKC DA-P(1) (rf)", "omkc_uniform": "equal votes",
+    "amkl_random": "random labels", "own/sfg": "OMKL-SFG (own)", "own/thing": "thing (own)",
     "thing": "thing",
-    "ewrls": "EW-RLS",
-}
+}  # fmt: skip
 
 
 def test_titles_are_the_heads_of_docstrings():

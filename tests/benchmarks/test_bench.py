@@ -13,18 +13,12 @@ from omkl.checks import learners as checks
 
 # --- limits --------------------------------------------------------------------------------------
 
+LEVELS = [("level 1", 1000, 0.2), ("memory", None, 0.5)]
 MACHINE = {
-    "sincos_ns": 1.0,
-    "exp_add_ns": 2.0,
-    "peak_add_ns": 0.1,
-    "cached_add_ns": 0.25,
-    "read_add": [
-        {"from": "level 1", "bytes": 1000, "ns": 0.2},
-        {"from": "memory", "bytes": None, "ns": 0.5},
-    ],
-    "copy_gb_s": 4.0,
-    "last_cache": 10_000,
-}
+    "sincos_ns": 1.0, "exp_add_ns": 2.0, "peak_add_ns": 0.1, "cached_add_ns": 0.25,
+    "read_add": [{"from": name, "bytes": size, "ns": ns} for name, size, ns in LEVELS],
+    "copy_gb_s": 4.0, "last_cache": 10_000,
+}  # fmt: skip
 
 
 def test_least_time_of_a_round():

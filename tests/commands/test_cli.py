@@ -173,14 +173,8 @@ def test_jobs_of_a_sweep_are_all_combinations():
 
 def test_a_parameter_that_some_algorithms_lack_is_left_out_of_their_jobs():
     jobs = read_jobs(["algorithm=raker,gf,rfomkr", "algorithm.M=5,10"], sweep=True)
-    assert [config.algorithm.params.get("M") for config in jobs.settings] == [
-        None,
-        None,
-        5,
-        10,
-        None,
-        None,
-    ]
+    values = [config.algorithm.params.get("M") for config in jobs.settings]
+    assert values == [None, None, 5, 10, None, None]
     assert jobs.notes == [
         "raker has no algorithm.M and runs without it.",
         "rfomkr has no algorithm.M and runs without it.",

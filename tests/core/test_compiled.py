@@ -165,25 +165,11 @@ def arguments_by_name() -> dict:
     tile = client_features.client_tile(model)
     X = np.ones((4, d))
     return {
-        "model": model,
-        "omega": model.omega,
-        "X": X,
-        "x": X[0],
-        "row": 0,
-        "kernels": np.arange(len(kernels)),
-        "n": 2,
-        "scratch": tile,
-        "f": np.zeros(len(kernels)),
-        "waves": tile.waves,
-        "angle": tile.angle,
-        "z": 0,
-        "sin": np.zeros(d),
-        "cos": np.zeros(d),
-        "i": 1,
-        "m": 0,
-        "step": 0.1,
-        "shrink": 0.9,
-    }
+        "model": model, "omega": model.omega, "X": X, "x": X[0], "row": 0,
+        "kernels": np.arange(len(kernels)), "n": 2, "scratch": tile, "f": np.zeros(len(kernels)),
+        "waves": tile.waves, "angle": tile.angle, "z": 0, "sin": np.zeros(d), "cos": np.zeros(d),
+        "i": 1, "m": 0, "step": 0.1, "shrink": 0.9,
+    }  # fmt: skip
 
 
 # The least number of packed instructions: the two polynomials have 15 terms together; a dot

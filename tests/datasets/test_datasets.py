@@ -25,20 +25,11 @@ from tests.datasets.helpers import COLUMNS, RAW, WHOLE, collect, own, write
 # --- The catalogue ---------------------------------------------------------------------
 
 SHAPES = {
-    "airfoil": (1503, 5),
-    "concrete": (1030, 8),
-    "bias": (7752, 21),
-    "naval": (11934, 15),
-    "naval_decay": (11934, 16),
-    "wine": (4898, 11),
-    "wine_white": (4898, 11),
-    "wine_red": (1599, 11),
-    "energy": (18604, 25),
-    "energy_raw": (18604, 25),
-    "air_quality": (7322, 13),
-    "toms": (9725, 96),
-    "twitter": (13813, 77),
-}
+    "airfoil": (1503, 5), "concrete": (1030, 8), "bias": (7752, 21), "naval": (11934, 15),
+    "naval_decay": (11934, 16), "wine": (4898, 11), "wine_white": (4898, 11),
+    "wine_red": (1599, 11), "energy": (18604, 25), "energy_raw": (18604, 25),
+    "air_quality": (7322, 13), "toms": (9725, 96), "twitter": (13813, 77),
+}  # fmt: skip
 
 
 @pytest.mark.real_data

@@ -47,18 +47,9 @@ def test_columns_become_numbers_and_it_is_said_how(tmp_path, frame):
     assert next(raw.rows(40)).x[3, :3].tolist() == [0, 0, 0], "a blank is the mean so far"
     table = open_stream(own(tmp_path / "t.csv", inputs=["when"], missing="drop"), RAW)
     times = pd.to_datetime(frame["when"])
-    np.testing.assert_allclose(
-        collect(table)[0],
-        np.stack(
-            [
-                times.dt.hour + 0.5,
-                times.dt.day_of_week,
-                times.dt.day_of_year,
-                (times - times[0]).dt.total_seconds() / 86400,
-            ],
-            axis=1,
-        ),
-    )
+    days = (times - times[0]).dt.total_seconds() / 86400
+    parts = [times.dt.hour + 0.5, times.dt.day_of_week, times.dt.day_of_year, days]
+    np.testing.assert_allclose(collect(table)[0], np.stack(parts, axis=1))
 
 
 @pytest.mark.parametrize("settings", [COLUMNS, RAW | {"horizon": 2}])

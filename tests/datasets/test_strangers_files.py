@@ -199,27 +199,15 @@ def test_names_of_files_become_names(file, name):
 
 
 @pytest.mark.parametrize(
-    "keys",
-    [
-        {"encoding": 5},
-        {"encoding": "rot13"},
-        {"delimiter": "e"},
-        {"decimal": 3},
-        {"columns": [["a"], "b"]},
-        {"header": "yes"},
-        {"na_values": [None]},
-        {"inputs": 1.5},
-        {"target": ["x", "y"]},
-        {"labels": "ab"},
-        {"prepare": "drop"},
-        {"path": 5},
-    ],
-)
-def test_types_are_told_at_the_door(tmp_path, keys):
+    ("key", "value"),
+    [("encoding", 5), ("encoding", "rot13"), ("delimiter", "e"), ("decimal", 3),
+     ("columns", [["a"], "b"]), ("header", "yes"), ("na_values", [None]), ("inputs", 1.5),
+     ("target", ["x", "y"]), ("labels", "ab"), ("prepare", "drop"), ("path", 5)],
+)  # fmt: skip
+def test_settings_of_a_wrong_type_are_refused(tmp_path, key, value):
     (tmp_path / "t.csv").write_text(TABLE)
-    ((key, _),) = keys.items()
     with pytest.raises(DataError, match=rf"^dataset.{key}=.* is not "):
-        open_stream(own(tmp_path / "t.csv") | keys, RAW)
+        open_stream(own(tmp_path / "t.csv") | {key: value}, RAW)
 
 
 JUNK = bytes(range(256)) * 8
@@ -236,15 +224,9 @@ def test_damaged_files_of_the_catalogue_are_told_by_name(tmp_path, monkeypatch):
         ("csv", JUNK),
     ):
         (tmp_path / "t.data").write_bytes(data)
-        entry = {
-            "name": "t",
-            "file": "t.data",
-            "format": form,
-            "target": "y",
-            "members": {"a": None},
-        }
+        entry = {"name": "t", "file": "t.data", "target": "y", "members": {"a": None}}
         with pytest.raises(DataError, match=r"^t.data: "):
-            open_stream(entry, WHOLE)
+            open_stream(entry | {"format": form}, WHOLE)
 
 
 def test_what_is_no_file_is_told(tmp_path):
