@@ -1,4 +1,4 @@
-"""Functions of ``import omkl``, imported on first use."""
+"""Define the functions of ``import omkl``. The package imports this module on first use."""
 
 from __future__ import annotations
 

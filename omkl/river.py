@@ -1,4 +1,4 @@
-"""Estimators of River over ``omkl.learner`` (extra ``river``).
+"""Use ``omkl.learner`` and ``omkl.panel`` as estimators of River (extra ``river``).
 
 >>> from river import datasets, evaluate, metrics
 >>> from omkl.river import OnlineMKLRegressor
@@ -66,7 +66,7 @@ class _Online(LearnerParameters, base.Estimator):
 
     @property
     def new_categories(self) -> dict[str, Counter[str]]:
-        """By column: each category that is not declared, and the number of rows with it."""
+        """Number of rows with each category that is not declared, by column and category."""
         return {} if self._learner is None else self._learner.new_categories
 
     def _further(self) -> dict[str, Any]:
@@ -292,7 +292,7 @@ class MultiTargetMKLRegressor(_Regressor, base.MultiTargetRegressor):
             super()._make()
 
     def predict_one(self, x: dict, with_interval: bool = False) -> dict[Any, Any]:
-        """Return the prediction of each target, or its interval; nothing is learned."""
+        """Return the prediction of each target, or its interval. Nothing is learned."""
         if with_interval:
             self._require_intervals()
         y_hat = self._predicted(x)
@@ -406,7 +406,7 @@ class ActiveMKLRegressor(_Regressor, base.Regressor):
 
     @property
     def asks(self) -> bool:
-        """True if the target of the last predicted row is requested, and before the first row."""
+        """Whether the target of the last predicted row is requested. True before the first row."""
         return self._learner is None or self._learner.asks
 
     def predict_one(self, x: dict, with_interval: bool = False) -> Any:
@@ -473,14 +473,14 @@ class OnlineMKLClassifier(_MiniBatch, _Online, base.MiniBatchClassifier):
             super()._make()
 
     def predict_one(self, x: dict) -> Any:  # type: ignore[override]
-        """Return the class of x, None before the first class; nothing is learned."""
+        """Return the class of x, or None before the first class. Nothing is learned."""
         code = self._predicted(x)
         if self._learner is None:
             return self._classes[0] if self._classes else None
         return self._classes[code]
 
     def predict_proba_one(self, x: dict) -> dict[Any, float]:  # type: ignore[override]
-        """Return the probability of each class, {} before the first class.
+        """Return the probability of each class, or {} before the first class.
 
         Raises NotImplementedError, as River expects, if the algorithm has no probabilities.
         """

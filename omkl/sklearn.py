@@ -1,4 +1,4 @@
-"""Estimators of scikit-learn over ``omkl.learner`` (extra ``sklearn``).
+"""Use ``omkl.learner`` and ``omkl.panel`` as estimators of scikit-learn (extra ``sklearn``).
 
 >>> from sklearn.datasets import load_diabetes
 >>> from omkl.sklearn import OnlineMKLRegressor
@@ -274,7 +274,7 @@ class OnlineMKLRegressor(RegressorMixin, RegressorParameters, _Online):
         Raises
         ------
         ValueError
-            Names a wrong argument.
+            An argument is wrong. The message names it.
         """
         return self._learn(X, y, sample_weight, fresh=True, fit=True)
 
@@ -446,7 +446,7 @@ class OnlineMKLClassifier(ClassifierMixin, _Online):
         Raises
         ------
         ValueError
-            Names a wrong argument.
+            An argument is wrong. The message names it.
         """
         return self._learn(X, y, None, sample_weight, fresh=True, fit=True)
 

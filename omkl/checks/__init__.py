@@ -1,1 +1,1 @@
-"""Conformance suite of learners and of federations."""
+"""Check that algorithms keep the contracts of learners and of federations."""

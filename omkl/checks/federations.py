@@ -194,7 +194,7 @@ def sent_by_one(
     protection
         Clipping and noise of the messages.
     start
-        Rounds that are learned first.
+        Number of rounds that the federation learns before the recorded ones.
     """
     federation = case.learner(K=1, M=len(DICTIONARY))
     federation.partial_fit(X[:start], y[:start])
@@ -254,7 +254,7 @@ def check_noise(case: Case) -> None:
 
 
 def check_budget(case: Case) -> None:
-    """Check that no client sends more numbers than ``upload``, and that less is refused."""
+    """Check that clients send at most ``upload`` numbers, and that a lower limit is an error."""
     X, y = streams(30)
     federation = case.learner(max_upload=None)
     most = case.algorithm.upload(federation.params, *federation.server.model.theta.shape)

@@ -1,1 +1,1 @@
-"""Settings: the command line, their composition by Hydra, their schema, and the typed result."""
+"""Read settings from the command line, compose them with Hydra, and check them."""

@@ -1,4 +1,4 @@
-"""Data sets as streams: catalogue, download, files, preparation, synthetic data.
+"""Open data sets as streams: catalogue, download, files, preparation, synthetic data.
 
 >>> from omkl.datasets import open_stream
 >>> stream = open_stream(dataset_cfg, {"limit": None, "scaling": "whole", "order": "file"})

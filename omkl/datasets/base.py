@@ -128,7 +128,7 @@ NAME = (
 
 
 def is_name(value: Any) -> bool:
-    """Return whether a value is a name: letters, digits and ``-_.``, at most 80, no dot first."""
+    """Return whether a value is a name, as ``NAME`` describes it."""
     return (
         isinstance(value, str)
         and re.fullmatch(r"[\w-][\w.-]*", value) is not None
@@ -143,7 +143,7 @@ def is_relative_file(value: Any) -> bool:
 
 
 def name_of_file(file: str) -> str:
-    """Return the stem of a file as a valid name: other characters become _, at most 60 bytes."""
+    """Return the stem of a file as a valid name: invalid characters become _, at most 60 bytes."""
     stem = re.sub(r"[^\w-]+", "_", PurePosixPath(file).name.partition(".")[0])
     return stem.encode()[:STEM_BYTES].decode(errors="ignore") or "_"
 

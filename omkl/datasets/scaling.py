@@ -40,7 +40,7 @@ class Standardised(NamedTuple):
 
     @property
     def far_rows(self) -> np.ndarray:
-        """Mask (n,) of the rows with at least one number far out."""
+        """Mask (n,) of the rows that have at least one number more than ``FAR`` scales away."""
         return np.asarray(self.far.any(axis=1))
 
 

@@ -1,1 +1,1 @@
-"""From settings to a finished job: preparation, computation, and regret against comparators."""
+"""Prepare a job from settings, compute it, and measure its regret against comparators."""

@@ -218,7 +218,9 @@ def prepare(settings: Settings, clients: Split | None = None) -> FederatedJob:
     Raises
     ------
     ValueError
-        A setting is wrong (DataError for data); the text names it and the cure.
+        A setting is wrong. The message names the setting and a correction.
+    DataError
+        The data cannot be used.
     """
     # Checked before the data are opened, so that a wrong number does not wait for a large file.
     early = choose_learner(settings, 2)

@@ -150,7 +150,7 @@ def require_finite(
     unit: str,
     notes: Callable[[Any], Iterable[str]] = lambda job: (),
 ) -> None:
-    """Raise FloatingPointError, which names the step sizes, unless the errors are finite.
+    """Raise FloatingPointError if the errors are not finite. The message names the step sizes.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ def require_finite(
     unit
         Name of what ``errors`` counts: "row" or "round".
     notes
-        Function of the job that returns further sentences.
+        Function of the job that returns further sentences of the message.
     """
     bad = [s for s, total in zip(job.seeds, errors.total, strict=True) if not total < np.inf]
     if not bad:
@@ -251,7 +251,7 @@ class LearnerJob(NamedTuple):
 def prepare_learner(settings: Settings) -> LearnerJob:
     """Check settings against the data, and build the job.
 
-    Raises ValueError (DataError for data) that names the problem and the cure.
+    Raises ValueError for wrong settings and DataError for unusable data, with a correction.
     """
     D = FEATURES if settings.D is None else settings.D
     dictionary = kernels.dictionary(settings.placed_kernels)
@@ -339,7 +339,7 @@ def _bytes_of(streams: Sequence[Stream]) -> int:
 
 
 def is_of_now(stream: Stream, dataset: Mapping[str, Any]) -> bool:
-    """Return whether the file of a stream is unchanged since it was read."""
+    """Return whether the files of a stream are unchanged since they were read."""
     for known in stream.provenance["files"]:
         path = catalogue.locate(dataset["file"]) if "file" in dataset else dataset.get("path")
         try:

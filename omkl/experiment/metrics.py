@@ -142,7 +142,7 @@ class SeriesErrors:
         squared
             Squared errors (F, n).
         scored
-            Mask (n,) of the rows that count.
+            Mask (n,) of the rows that are scored.
         """
         places = self.places
         at = [places.setdefault(name, len(places)) for name in series.tolist()]
@@ -462,7 +462,7 @@ class ScoredIntervals(MeanScores):
         low, high
             Ends of the intervals (R, n); NaN if unknown.
         scored
-            Mask (n,) of the rounds that count.
+            Mask (n,) of the rounds that are scored.
         """
         known = scored & ~np.isnan(low)
         y, low, high = (np.where(known, array, 0.0) for array in (y, low, high))
@@ -605,11 +605,11 @@ OF_CLASSES = {"constant": "mean", "last": "last", "ridge": "ridge"}
 
 
 class Rounds(NamedTuple):
-    """Rows of a block, with a mask of those that are scored.
+    """Rows of a block, and which of them are scored.
 
     X       (n, d) inputs
     y       (n,) targets; NaN if missing
-    scored  (n,) mask of the rows that count
+    scored  (n,) mask of the rows that are scored
     series  (n,) series of a panel, or None
     ahead   as in ``Chunk``
     """

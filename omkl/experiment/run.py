@@ -43,7 +43,7 @@ class Outcome(NamedTuple):
 def prepare(settings: Settings) -> Job:
     """Check settings against the data, and build the job of the right kind.
 
-    Raises ValueError (DataError for data) that names the problem and the cure.
+    Raises ValueError for wrong settings and DataError for unusable data, with a correction.
     """
     settings = complete(settings)
     if settings.scheme is not None:

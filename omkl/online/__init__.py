@@ -1,1 +1,1 @@
-"""Online learners for raw rows: encoding, scaling, intervals, panels and model files."""
+"""Learn raw rows online: encoding, scaling, intervals, panels and model files."""

@@ -1,4 +1,4 @@
-"""Parameters that the estimators of scikit-learn and River share."""
+"""Define the parameters that the estimators of scikit-learn and of River share."""
 
 from __future__ import annotations
 

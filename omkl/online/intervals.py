@@ -404,7 +404,10 @@ class RowWidths:
     def _next_ends(
         self, output: float, y_hat: float, half: float, spread: float, far: bool
     ) -> Ends:
-        """Return the interval of the next row, for which the learner predicts ``output``."""
+        """Return the interval of the next row.
+
+        ``output`` is the expected logarithm of its absolute error.
+        """
         scale, group = self._scale(output, self._error)
         sides = (
             [scale * side.half_width(far) for side in self._sides[group]] if self.is_used else ()

@@ -1301,7 +1301,7 @@ class OnlineLearner:
 
     @property
     def worst(self) -> float:
-        """Largest squared error of a single kernel."""
+        """Largest squared error that a single kernel has had in any row so far."""
         return float(self.learners[0].worst[0])
 
     # --- Targets and answers ----------------------------------------------------------------------

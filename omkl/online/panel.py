@@ -308,7 +308,7 @@ class Panel:
         Parameters
         ----------
         x, y
-            Row (d,) and its target. A row with y None is not learned.
+            Row (d,) and its target. A row whose y is None is not learned.
         series
             Series of the row; None: the column that the attribute ``series`` names.
         """

@@ -121,7 +121,7 @@ class TargetLearner:
     # --- Blocks of rows ---------------------------------------------------------------------------
 
     def learn(self, block: Block) -> Predictions:
-        """Predict, then learn, the rows of a block, group by group."""
+        """Predict and then learn the rows of a block, group by group."""
         if self.levels:
             X = self.levels.filled(block.X, block.y, block.starts)
             block = block._replace(X=X, ahead=X)  # both are raw rows

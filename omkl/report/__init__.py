@@ -1,1 +1,1 @@
-"""Tables and figures, made from run folders only; nothing here runs an experiment."""
+"""Make tables and figures from run folders. No module here runs an experiment."""

@@ -32,7 +32,7 @@ def loss_text(result: Mapping[str, Any]) -> str:
 
 
 def error_text(result: Mapping[str, Any]) -> str:
-    """Return the main error and its deviation over seeds, as text. An overflow is infinite."""
+    """Format the main error and its deviation over seeds. An error that overflowed is inf."""
     kind = measure(result)
     text = stats.loss_text(kind, number_of(result[f"{kind.key}_mean"]), result[f"{kind.key}_std"])
     return f"{text} %" if kind is ERROR_RATE else text
@@ -376,7 +376,7 @@ def _safeguards_text(done: Mapping[str, Any]) -> str:
 
 
 def _of_seeds(mean: float, n_seeds: int) -> str:
-    """Format the mean of counts over seeds: one decimal, or none for a single seed."""
+    """Format a mean of counts with one decimal, or without decimals for a single seed."""
     return f"{mean:,.{1 if n_seeds > 1 else 0}f}"
 
 

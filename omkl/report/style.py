@@ -113,7 +113,7 @@ def looks_of(legend: Sequence[Entry]) -> dict[Entry, dict[str, Any]]:
 
 
 def save(figure: Figure, folder: Path, name: str, suffixes: Sequence[str] = PNG) -> list[Path]:
-    """Write a figure to files, each completely or not at all, and return their paths.
+    """Write a figure to files and return their paths. No file is left half written.
 
     Parameters
     ----------

@@ -1,1 +1,1 @@
-"""Run folders: format, writing, and provenance of the numbers."""
+"""Write and read run folders, and record the provenance of their numbers."""
