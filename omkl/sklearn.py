@@ -172,7 +172,7 @@ class _Online(LearnerParameters, BaseEstimator):
             self.learner_.partial_fit(X[rounds[part]], y[rounds[part]])
 
     def _blocks(self, X: Any) -> Iterator[Any]:
-        """Return the checked rows X in blocks; rows of series are one block."""
+        """Return the checked rows X in blocks. With ``series`` all rows are one block."""
         check_is_fitted(self, "learner_")
         X = self._rows(X)
         if self._has_series:

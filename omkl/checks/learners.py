@@ -286,8 +286,8 @@ def check_spread(case: Case) -> None:
 def check_honesty(case: Case) -> None:
     """Check that a learner uses only the kernels that it selects.
 
-    In every round the frequencies of all other kernels are set to NaN. The predictions must not
-    change, and theta of the other kernels must not either.
+    In every round the frequencies of all other kernels are set to NaN. This must change neither the
+    predictions nor theta of the other kernels.
     """
     if not case.representation.draws_features:
         raise Skip("evaluates all kernels: there are no others")
@@ -335,7 +335,8 @@ def check_selection(case: Case) -> None:
 def check_importance_weights(case: Case) -> None:
     """Check that kernel i is evaluated with the probability q_i in the state.
 
-    The mean of 1 / q_i over the rounds that evaluate i, and of 0 over the others, must be 1.
+    A variable that is 1 / q_i in rounds that evaluate kernel i, and 0 in other rounds, must have
+    the mean 1.
     """
     learner = case.learner()
     state, n, N = learner.state, 20_000, len(DICTIONARY)
@@ -397,9 +398,8 @@ def check_permuted_graph(case: Case) -> None:
     """Check that the order of the dictionary does not matter with a feedback graph.
 
     The settings avoid random numbers and ties. The node with the largest weight u is chosen from
-    the first round on, and no two nodes have equal u. xi is so small that ties in the dominating
-    set do not matter, because with 8 inputs the integrals of the kernels differ by 30 orders of
-    magnitude.
+    the first round on, and no two nodes have equal u. With 8 inputs the integrals of the kernels
+    differ by 30 orders of magnitude. xi is so small that ties in the dominating set do not matter.
     """
     if "explore" not in case.settings:
         raise Skip("there is no graph, or it never stops drawing")
@@ -426,8 +426,8 @@ def check_permuted_graph(case: Case) -> None:
 def check_one_kernel(case: Case) -> None:
     """Check that a learner with one kernel equals a simple algorithm.
 
-    A classifier must equal a Perceptron, a regressor with a step size online gradient descent, and
-    a regressor without one ridge regression.
+    A classifier must equal a Perceptron. A regressor with a step size must equal online gradient
+    descent, and a regressor without a step size must equal ridge regression.
     """
     X, y = case.stream()
     one = (Kernel("gaussian", 0.5),)

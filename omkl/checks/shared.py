@@ -60,7 +60,7 @@ class Case(Protocol):
         """Trace of a new learner that runs ``stream(rounds_to_play)`` in plain Python; cached."""
 
     def stream(self, T: int = ...) -> tuple[np.ndarray, np.ndarray]:
-        """Return rows X in the unit ball and targets y for T rounds. The last axis has INPUTS."""
+        """Return rows X in the unit ball and targets y for T rounds. A row has INPUTS numbers."""
 
     def learner(self, seed: int = ..., **changes: Any) -> Any:
         """Return a new learner.

@@ -194,7 +194,7 @@ _one_at_a_time = threading.RLock()
 
 @contextlib.contextmanager
 def hydra_of_our_own() -> Iterator[None]:
-    """Initialise Hydra with the folder conf, and finally restore its previous state.
+    """Initialise Hydra with the folder conf, and restore its previous state at the end.
 
     The previous state belongs to an application that uses Hydra and calls omkl. Hydra has one state
     per process, so threads must wait for each other.

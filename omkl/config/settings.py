@@ -93,7 +93,7 @@ def _require_series(settings: Settings, name: str) -> None:
 
 
 def _require_federation(settings: Settings, name: str) -> None:
-    """Raise ValueError if settings of a federation do not fit together, or there is none."""
+    """Raise ValueError if settings of a federation do not fit together, or need a federation."""
     exchange = settings.message_exchange
     if exchange.edges != SERVER.edges and exchange.graph != "random":
         raise ValueError(f"exchange.edges={exchange.edges} needs exchange.graph=random")

@@ -56,8 +56,8 @@ class Chunk(NamedTuple):
     series  (n,) series of each row of a panel, whole numbers or texts; None without series
     far     (n,) bool, whether a row has an input far from the earlier values of its column; None
             if inputs are not standardised online
-    ahead   (n, d) inputs scaled for prediction, by the rows whose targets were known then; None
-            if targets are not late, so that x is scaled in this way
+    ahead   (n, d) inputs scaled by the rows whose targets were known at the prediction; None if
+            targets are not late, because x is then scaled in the same way
     raw     (n, d) inputs before online standardisation, including the levels of hashed columns,
             which are 0 in x; None if x is not standardised and has no levels
     """

@@ -390,7 +390,7 @@ class Column:
     Attributes
     ----------
     kind
-        Kind of the column for the user: those of the module's list, "as named" or "target".
+        Kind of the column, as users read it: a kind of the module's list, "as named" or "target".
     inputs
         Names of the inputs that a cell becomes.
     why

@@ -430,7 +430,7 @@ def precision() -> dict[str, Any]:
 
 
 def _require_names(header: Sequence[str], decimal: str, where: str) -> None:
-    """Raise DataError if the header has only numbers, not all whole. A year can be a name."""
+    """Raise DataError for a header of numbers that are not all whole. Years can be names."""
     if re.fullmatch(r"sep=.?", header[0].strip()):
         raise DataError(f"{where}: its first line is no header. Set dataset.skip_lines=1.")
     try:
@@ -463,8 +463,8 @@ def _require_one_header(
 ) -> None:
     """Raise DataError if the first row looks like a second header row.
 
-    It does if it has only texts in the columns whose other cells are numbers, of which there are
-    at least two.
+    It does if there are at least two columns whose other cells are all numbers, and the cells of
+    the first row in these columns are texts or blank.
     """
     texts: dict[str, Any] = {}  # first cell by column
     n_numbers = 0

@@ -213,7 +213,7 @@ class Stream:
 
     @cached_property
     def known_ahead(self) -> np.ndarray:
-        """Indices of inputs that are known ahead: with a horizon, those of the target's row."""
+        """Indices of inputs known ahead. With a horizon they are taken from the target's row."""
         taken = [column for column in self.columns if column.inputs]
         return known_ahead(taken, self._declared)
 

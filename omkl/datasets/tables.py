@@ -433,7 +433,7 @@ class TableSource:
             yield Chunk(X, y, rows, series=series)
 
     def _whole_means(self, with_target: bool) -> np.ndarray:
-        """Return the means (d + 1,) of the columns. The mean of the target is NaN if not needed."""
+        """Return the means (d + 1,) of the columns. The mean of an unneeded target is NaN."""
         width = len(self._table.names)
         total, count, n = np.zeros(width), np.zeros(width), 0
         for values, *_ in map(self._finite, self._table.raw()):

@@ -57,7 +57,7 @@ class Metrics(Protocol):
 
     @property
     def running(self) -> tuple[float, int]:
-        """Sum of the losses so far, mean over the seeds, and the number of its rounds."""
+        """Sum of the losses so far, as a mean over the seeds, and the number of summed rounds."""
         ...
 
 
@@ -103,7 +103,8 @@ class RoundCounter:
     def _unscaled_in(self, series: np.ndarray, known: np.ndarray) -> np.ndarray:
         """Return a mask (n,) of the rows predicted before any target of their series arrived.
 
-        ``series`` (n,) are the series of the rows, and ``known`` (n,) is the mask of the rounds.
+        ``series`` (n,) are the series of the rows, and ``known`` (n,) is the mask of the rows with
+        a target.
         """
         late = np.zeros(len(known), dtype=bool)
         if self._moving:
@@ -120,7 +121,7 @@ class RoundCounter:
     def _unscaled(self, known: np.ndarray) -> np.ndarray:
         """Return a mask (n,) of the rows predicted before any target arrived.
 
-        ``known`` (n,) is the mask of the rounds.
+        ``known`` (n,) is the mask of the rows with a target.
         """
         if not self._moving:
             return np.zeros(len(known), dtype=bool)

@@ -277,8 +277,8 @@ class Sums:
     """Metrics of R federations (one per seed) of K clients, which are updated block by block.
 
     squared    squared errors of the predictions
-    regrets    sums of the clients' regrets, means over the clients
-    losses     sums of the losses of all clients
+    regrets    cumulative regrets, means over the clients
+    losses     cumulative losses, sums over the clients
     baselines  errors of central forecasters on the same rows
     """
 

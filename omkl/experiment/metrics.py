@@ -83,7 +83,8 @@ class Recorder:
 class ClientErrors:
     """Sum the squared errors of R forecasters for K clients, whose streams may differ in length.
 
-    rounds   running sums of the mean over all clients; a client counts as 0 after its last row
+    rounds   running sums of each round's mean over all clients; errors after a client's last row
+             are 0
     total    (R, K) sums of each client
     """
 
@@ -93,7 +94,7 @@ class ClientErrors:
         self.total = np.zeros((n_forecasters, len(lengths)))
 
     def add(self, squared: np.ndarray) -> None:
-        """Add the squared errors (R, n, K) of n rounds, which are 0 after a client's last row."""
+        """Add the squared errors (R, n, K) of n rounds. They are 0 after a client's last row."""
         self.rounds.add(squared.mean(axis=2))
         self.total += squared.sum(axis=1)
 
@@ -696,7 +697,7 @@ class Baselines:
 
     squared   running sums of squared errors, in the scale of the stream
     accuracy  RMSE and MAE, in the unit of the target
-    seasonal  errors of the target one season ago
+    seasonal  errors of forecasts by the target one season ago
     of_series squared errors by series; None without series
     seconds   time that the baselines took
     """

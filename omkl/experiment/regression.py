@@ -132,7 +132,7 @@ class RegressionMetrics:
 
     @property
     def running(self) -> tuple[float, int]:
-        """Sum of the squared errors so far, mean over the seeds, and the number of its rounds."""
+        """Mean over the seeds of the sum of squared errors so far, and number of summed rounds."""
         return float(self.squared.total.mean()), self.accuracy.n_rounds
 
     def require_enough(self) -> None:

@@ -153,7 +153,7 @@ def is_override(text: str) -> bool:
 def is_data(given: Any) -> bool:
     """Return whether a positional argument is a data set.
 
-    A text is a data set if it is the name of a file. Any other value is one.
+    A text is a data set if it is the name of a file. A value that is no text is a data set.
     """
     if not isinstance(given, str):
         return True

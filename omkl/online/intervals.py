@@ -294,7 +294,7 @@ class RowWidths:
         y_hat, half, spread
             Prediction, half-width of its plain interval, and its standard deviation.
         far
-            Whether the row is far out.
+            Whether the row has an input far outside its usual range.
         """
         output, _ = self._learner.predict_one(row)
         width = Width(np.array([output, half]), self._learner.context())
@@ -364,7 +364,8 @@ class RowWidths:
         Parameters
         ----------
         rows, far
-            Rows (n, d) as the learner reads them, and whether each is far out.
+            Rows (n, d) as the learner reads them, and a mask (n,) of the rows with an input far
+            outside its usual range.
         trace, half
             Predictions, and half-widths of their plain intervals, (n,).
         y

@@ -917,7 +917,7 @@ class OnlineLearner:
 
     @property
     def series(self) -> tuple[SeriesName, ...]:
-        """Series in memory. With ``max_series`` the first is replaced next."""
+        """Series in memory. If there are ``max_series``, the next new one replaces the first."""
         return () if self._slots is None else self._slots.names
 
     @property
@@ -1084,7 +1084,7 @@ class OnlineLearner:
         return self._in_unit(y_hat), whole
 
     def _looking_at(self, rows: Any) -> OnlineLearner:
-        """Return this learner, or before its first row a copy whose inputs ``rows`` decide."""
+        """Return this learner. Before its first row return a copy with the inputs of ``rows``."""
         if not self.waits_for_inputs:
             return self
         look = copy.copy(self)

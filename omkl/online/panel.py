@@ -148,7 +148,7 @@ class Panel:
 
     @property
     def names(self) -> tuple[SeriesName, ...]:
-        """Names of the series in memory. With ``max_series`` the first is replaced next."""
+        """Series in memory. If there are ``max_series``, the next new one replaces the first."""
         return self._slots.names
 
     @property

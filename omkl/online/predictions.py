@@ -101,7 +101,7 @@ class RowPrediction(NamedTuple):
 
 
 def stacked(predictions: Sequence[RowPrediction], y: np.ndarray) -> Predictions:
-    """Stack the predictions of n rows. A target of y, (n,) or (n, m), is not requested if NaN."""
+    """Stack the predictions of n rows. A NaN in the targets y, (n,) or (n, m), is not requested."""
     asked = np.array([row.asked for row in predictions], dtype=np.bool_)
     return Predictions(
         np.array([row.y_hat for row in predictions], dtype=np.float64),

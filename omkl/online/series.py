@@ -415,9 +415,9 @@ class TargetSeries:
     def _search(self) -> None:
         """Search for seasons. If new ones are found, prepare units with them.
 
-        The search takes place after EARLY and after SEARCHED targets. If a stream of several series
-        has no season by then, it is repeated each time the number of targets has doubled, up to
-        MOST.
+        The search takes place after EARLY and after SEARCHED targets. If no season is found in a
+        stream of several series, the search is repeated each time the number of targets has
+        doubled, up to MOST.
         """
         assert self._first is not None
         first = self._first.joined(self._d)
@@ -443,11 +443,11 @@ class TargetSeries:
         return made
 
     def _replay(self, n_times: int, n_left: int = 1) -> bool:
-        """Let the successor learn groups of stored rows, ``n_times`` as many as with each new row.
+        """Let the successor learn groups of stored rows in ``n_times`` turns.
 
-        Such a turn ends after REPLAYED rows, or a row in which trees grow, which takes up to 10 ms.
-        The last ``n_left`` groups are left, because the last one may be incomplete. Return whether
-        the other groups are learned.
+        A turn ends after REPLAYED rows. It ends earlier if trees grow, which takes up to 10 ms. The
+        last ``n_left`` groups are not learned, because the last one may be incomplete. Return
+        whether all other groups are learned.
         """
         made, stored = self._successor, self._first
         assert made and made.learner and stored

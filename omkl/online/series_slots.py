@@ -44,7 +44,7 @@ class SeriesSlots:
 
     @property
     def names(self) -> tuple[SeriesName, ...]:
-        """Series in memory. With ``max_series`` the first is replaced next."""
+        """Series in memory. If there are ``max_series``, the next new one replaces the first."""
         return tuple(self._slots)
 
     @property

@@ -51,7 +51,7 @@ def _in_units(result: Mapping[str, Any]) -> bool:
 
 
 def _baseline_rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the errors of baselines, the smallest first, for comparison with the first line."""
+    """Yield the errors of baselines, the smallest first, and by how much the run's is smaller."""
     key, own = stats.compared_by(result)
     if key == "rmse" and not _in_units(result):
         key, own = "mse", "mse_mean"

@@ -207,7 +207,8 @@ def over_time(run: Run) -> Figure | None:
 def _draw_map(figure: Figure, axes: Axes, run: Run) -> None:
     """Draw a heat map of weights over time.
 
-    Kernels are sorted by family and bandwidth. Of other experts only the largest have a line.
+    Kernels are sorted by family and bandwidth. Among other experts only those with the largest
+    weights have a line each.
     """
     curves = run.curves
     weights = curves["weights_over_time"]
