@@ -188,7 +188,7 @@ class Chaos:
 
 
 def _wait_for_another_than(number: int, folder: Path) -> float:
-    """Wait until another folder has replaced this one, at most PATIENCE; return the time."""
+    """Wait until another folder has replaced this one, at most PATIENCE. Return the time."""
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         with contextlib.suppress(FileNotFoundError):  # it has just been moved away

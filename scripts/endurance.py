@@ -79,7 +79,7 @@ def memory() -> float:
 
 
 def affordable(case: Case, T: int, seconds: float) -> int:
-    """Return T, or the number of rounds that take ``seconds`` if it is smaller."""
+    """Return the number of rounds that take ``seconds``, at most T and at least ten blocks."""
     learner = case.learner()
     for X, y in blocks(2 * BLOCK, learner.d):  # the first compiles
         began = time.monotonic()

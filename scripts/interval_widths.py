@@ -72,7 +72,10 @@ def judging_streams(seed: int = 100) -> Iterator[Stream]:
 
 
 def measured(y: np.ndarray, low: np.ndarray, high: np.ndarray, size: np.ndarray) -> tuple:
-    """Return interval score, coverage in % by quarters of the noise, and of the worst 200 rows."""
+    """Return interval score, and coverage in % of each quarter of the noise and of 200 rows.
+
+    The 200 consecutive rows are those with the lowest coverage.
+    """
     y, low, high, size = y[FIRST:], low[FIRST:], high[FIRST:], size[FIRST:]
     outside = np.maximum(0.0, np.maximum(low - y, y - high))
     covered = outside == 0.0

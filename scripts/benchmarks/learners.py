@@ -38,7 +38,7 @@ def measure(rows: Rows, seconds: float) -> list[Row]:
 
 
 def beside(rows: list[Row], limit: Limits) -> list[Row]:
-    """Return the rows with the least time of their work, and the ratio of their time to it."""
+    """Add to each row the least time of its work, and its measured time divided by the least."""
     found = []
     for row in rows:
         if "work" in row:

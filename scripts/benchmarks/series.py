@@ -32,7 +32,7 @@ RESERVED = ("date", "series", "y")
 
 
 class Stream(NamedTuple):
-    """A stream: rows in the order of their dates, and the seasons that forecasters are given."""
+    """Rows of a stream in the order of their dates, and the seasons that forecasters receive."""
 
     name: str
     kind: str
@@ -60,7 +60,7 @@ def in_folder(folder: Path) -> Iterator[Stream]:
 
 
 def generated() -> Iterator[Stream]:
-    """Yield panels and a seasonal stream of known laws."""
+    """Generate panels and a seasonal stream, whose rows have a known distribution."""
     rng = np.random.default_rng(20)
     days, n = pd.date_range("2022-01-01", periods=200), 40
     walks = np.cumsum(rng.standard_normal((200, n)), axis=0) * 10.0 ** rng.uniform(-2, 4, n)
@@ -208,7 +208,7 @@ def models(stream: Stream) -> dict[str, Callable[[], np.ndarray]]:
 
 
 def compare(streams: Iterator[Stream], chosen: list[str], path: Path) -> pd.DataFrame:
-    """Return RMSE by stream and model; each is written to ``path`` as soon as it is known."""
+    """Return RMSE by stream and model. Each is written to ``path`` as soon as it is known."""
     found = pd.read_csv(path) if path.exists() else pd.DataFrame()
     for stream in streams:
         for name, run in models(stream).items():
@@ -230,7 +230,7 @@ def compare(streams: Iterator[Stream], chosen: list[str], path: Path) -> pd.Data
 
 
 def _ratio_by_series(stream: Stream, y_hat: np.ndarray, scored: np.ndarray) -> float:
-    """Return the RMSE over that of the last value, geometric mean over series."""
+    """Return RMSE / RMSE of the last value, as a geometric mean over the series."""
     errors = pd.DataFrame({"own": y_hat, "last": last(stream)}).sub(stream.frame["y"], axis=0)
     mse = (errors**2)[scored].groupby(stream.names[scored]).mean()
     mse = mse[(mse > 0.0).all(axis=1)]
@@ -238,7 +238,7 @@ def _ratio_by_series(stream: Stream, y_hat: np.ndarray, scored: np.ndarray) -> f
 
 
 def summary(found: pd.DataFrame) -> Iterator[str]:
-    """Yield lines: ``auto`` over the best other forecaster and over the last value, by stream."""
+    """Yield a table per kind: RMSE of ``auto``, divided by the best other and by the last value."""
     for kind, rows in found.groupby("kind", sort=False):
         table = rows.pivot(index="stream", columns="model", values="rmse")
         ours = [name for name in table if name.startswith("auto")]

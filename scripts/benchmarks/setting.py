@@ -1,4 +1,4 @@
-"""Common data, dictionary and learners of all measurements."""
+"""Define the data, dictionary and learners that all measurements share."""
 
 from typing import Any, NamedTuple
 
@@ -72,7 +72,7 @@ class Case(NamedTuple):
 def case(
     name: str, dictionary: tuple[Kernel, ...], d: int, D: int, horizon: int, **changes: Any
 ) -> Case:
-    """Return an algorithm with the settings of its YAML; numbers of kernels are at most N."""
+    """Return an algorithm with the settings of its YAML. Numbers of kernels are cut to N."""
     algorithm = algorithms.load(name)
     N = len(dictionary)
     given = learners.default_settings(name) | changes

@@ -1,4 +1,4 @@
-"""Sections of a bench as Markdown."""
+"""Format the sections of a bench as Markdown."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

@@ -63,7 +63,7 @@ def _work(x, sin, cos, y):
 
 
 class Pace:
-    """Test of whether the processor is as fast as its best so far, by 0.05 ms of work."""
+    """Test with 0.05 ms of work whether the processor is as fast as it has been at its best."""
 
     def __init__(self) -> None:
         self.x = np.random.default_rng(0).normal(scale=8.0, size=512)

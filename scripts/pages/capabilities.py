@@ -124,7 +124,7 @@ def _feedback(name: str) -> str:
 
 
 def _cost(name: str) -> str:
-    """Return the box's Cost, or that of the algorithm to which it refers."""
+    """Return the Cost of the box, or of the algorithm's box to which it refers."""
     cost = _line(name, "Cost")
     other = re.match(r"as [^(]*\(?``(\w+)``", cost)
     return _cost(other[1]) if other else cost

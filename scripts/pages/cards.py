@@ -135,8 +135,8 @@ def _section(name: str, heading: str, text: str) -> str:
 def _with_items(name: str, text: str) -> str:
     """Return a text, a list of its lines that begin with a dash, and the text after the list.
 
-    Further lines of an item are indented by two more than its dash. The first line that is not ends
-    the list.
+    Further lines of an item are indented by two more than its dash. The first line with another
+    indentation ends the list.
     """
     before, *items = re.split(r"\n(?= *- )", text)
     if not items:

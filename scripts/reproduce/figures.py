@@ -41,7 +41,7 @@ class Drawn(NamedTuple):
 
 
 def _save(figure: Figure, folder: Path, name: str, caption: str) -> list[Drawn]:
-    """Write a picture with few colours: a third of the bytes without a visible difference."""
+    """Write a picture with few colours. It takes a third of the bytes and looks the same."""
     from PIL import Image
 
     (path,) = style.save(figure, folder, name)

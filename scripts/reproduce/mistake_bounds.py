@@ -100,7 +100,7 @@ def corollary4_beta(fewest: float, N: int) -> float:
 
 
 def corollary9(*, N: int, g: float, beta: float, R: float) -> float:
-    """Bound the mistakes of DA for OMKL-O by the batch problem (1): g = g(kappa(u))."""
+    """Bound the mistakes of DA for OMKL-O with g = g(kappa(u)), from the batch problem (1)."""
     return theorem8(N=N, g=g, beta=beta, R=R)
 
 
@@ -242,7 +242,7 @@ def combined_error(kernels: Sequence[Kernel], X: Array, y: Array, R: float) -> M
     lower, upper = -math.inf, math.inf
 
     def parts(alpha: Array) -> tuple[Array, Array, Array]:
-        """Return Q_i alpha, and ``_limited`` of s_i."""
+        """Return Q_i alpha, and the results of ``_limited`` for s_i."""
         v = Q @ alpha
         return v, *_limited(np.sqrt(np.maximum(v @ alpha, 0.0)), R)
 

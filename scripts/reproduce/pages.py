@@ -494,7 +494,7 @@ def _tables(claim: Mapping[str, Any]) -> str:
 
 
 def claim_verdict(held: Mapping[str, np.ndarray]) -> str:
-    """Judge a claim by whether it holds on each data set, by variant in print."""
+    """Return the verdict on a claim. ``held`` states per variant on which data sets it holds."""
     ours = {what: each for what, each in held.items() if what != "published"}
     everywhere = [what for what, each in ours.items() if each.all()]
     if not ours:

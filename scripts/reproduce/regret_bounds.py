@@ -252,7 +252,7 @@ def _failure_factor(second_moment: float) -> float:
 
 
 def client_regret_bound(params: Any, n_kernels: int, t: Array) -> Array | None:
-    """Bound the regret of any client of POF-MKL in rounds t (P,), (13): ln N / eta_k + eta_k t / 2.
+    """Bound the regret of a client of POF-MKL after t rounds by (13), ln N / eta_k + eta_k t / 2.
 
     Returns None for a learner without client weights, and if eta_k is not constant.
 

@@ -45,7 +45,7 @@ Runs = Mapping[Job, Run]
 
 
 def run_jobs(tables: Sequence[Table], outputs: Path) -> dict[Job, Run]:
-    """Run the jobs of tables in processes, or find them finished; print each as it ends."""
+    """Run the jobs of tables in processes, or find their runs. Print each job as it ends."""
     jobs = list(dict.fromkeys(job for table in tables for job in table.jobs))
     # A picture and a tracked run per cell would take longer than the cells themselves.
     quiet = ("tracking=none", "figures=false", f"outputs={outputs}")
@@ -194,7 +194,7 @@ def counts(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def effects(claim: Mapping, cells: pd.DataFrame) -> dict[str, np.ndarray]:
-    """Return by how many per cent a claim's ``lower`` exceeds the least of ``than``.
+    """Return by how many per cent the number of ``lower`` exceeds the least number of ``than``.
 
     Parameters
     ----------

@@ -81,7 +81,7 @@ def _loss(run: Run) -> Measured:
 
 
 def _loss_whose_first_is_1(run: Run) -> Measured:
-    """Count the squared error of the first round as 1; every learner predicts 0 there."""
+    """Replace the squared error of the first round, in which learners predict 0, by 1."""
     first, T = run.curves["mse"][:, 0].mean(), run.result["n_rounds"]
     mean, std = _loss(run)
     return mean + 1e3 * (1.0 - first) / T, std
