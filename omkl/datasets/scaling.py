@@ -40,7 +40,7 @@ class Standardised(NamedTuple):
 
     @property
     def far_rows(self) -> np.ndarray:
-        """Mask (n,) of the rows that have at least one number more than ``FAR`` scales away."""
+        """Mask (n,) of the rows that have a number more than ``FAR`` scales off the location."""
         return np.asarray(self.far.any(axis=1))
 
 
@@ -64,7 +64,7 @@ class Moments:
 
     @property
     def shares_beyond(self) -> np.ndarray:
-        """Share (C,) of the numbers of each column that are more than ``FAR`` scales away."""
+        """Share (C,) of each column's numbers more than ``FAR`` scales off the location."""
         return robust_moments.shares_beyond(self._state)
 
     def standardised(self, values: np.ndarray) -> Standardised:

@@ -369,7 +369,7 @@ def _summarise(
 
 
 def communication(job: FederatedJob, runs: list[Federation]) -> dict[str, Any]:
-    """Return how much a client and the server send to each other, means over clients and seeds.
+    """Return how much a client and the server send, as means over clients and seeds.
 
     The entries count numbers, which are float64 parameters and losses, and bytes. The index of a
     row counts as bytes but not as a number. Random features are not sent, because clients and

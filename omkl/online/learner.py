@@ -917,7 +917,7 @@ class OnlineLearner:
 
     @property
     def series(self) -> tuple[SeriesName, ...]:
-        """Series in memory. If there are ``max_series``, the next new one replaces the first."""
+        """Series in memory. If ``max_series`` is reached, a new series replaces the first one."""
         return () if self._slots is None else self._slots.names
 
     @property

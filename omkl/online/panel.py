@@ -148,7 +148,7 @@ class Panel:
 
     @property
     def names(self) -> tuple[SeriesName, ...]:
-        """Series in memory. If there are ``max_series``, the next new one replaces the first."""
+        """Series in memory. If ``max_series`` is reached, a new series replaces the first one."""
         return self._slots.names
 
     @property
