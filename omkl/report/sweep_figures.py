@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,8 @@ def all_figures(
 
     One figure shows the running errors. Other figures show the final error over the algorithm, over
     each setting that has three or more numbers as values, and over the share of requested targets
-    if a run did not request all targets.
+    if a run did not request all targets. If two or more runs have a regret against the same
+    comparator, one figure shows their regrets.
 
     Parameters
     ----------
@@ -61,6 +63,8 @@ def all_figures(
     names += ["algorithm"] if frame["algorithm"].nunique() > 1 else []
     names += ["al_efficiency"] if (frame["al_efficiency"] < 1.0).any() else []
     figures = {"comparison": figure_of(running(runs), _title(runs, "Running"))}
+    if regrets := regret_over_rows(runs):
+        figures["regret"] = figure_of(regrets, f"Regret, {_seeds(runs)}")
     for x in names:
         name = f"error_by_{x.replace('/', '.')}"
         figures[name] = figure_of(against(frame, x), _title(runs, "Final", f" by {x}"))
@@ -83,7 +87,7 @@ def chosen_figure(runs: Sequence[Run], x: str, y: str = "") -> Figure:
     panels = panels_of(runs, x, y)
     title = f"{what[:1].upper()}{what[1:]} by {x}, {_seeds(runs)}"
     title = title if y else _title(runs, "Final", f" by {x}")
-    return figure_of(panels, _title(runs, "Running") if x == ROWS else title)
+    return figure_of(panels, _title(runs, "Running") if x == ROWS and y != "regret" else title)
 
 
 def panels_of(runs: Sequence[Run], x: str = ROWS, y: str = "") -> Panels:
@@ -94,7 +98,8 @@ def panels_of(runs: Sequence[Run], x: str = ROWS, y: str = "") -> Panels:
     runs
         Complete runs.
     x
-        "t" for running errors over the rows. Otherwise a setting or metric as in ``against``.
+        "t" for running errors, or regrets, over the rows. Otherwise a setting or metric as in
+        ``against``.
     y
         Metric as in ``against``; "" stands for the error.
 
@@ -107,10 +112,14 @@ def panels_of(runs: Sequence[Run], x: str = ROWS, y: str = "") -> Panels:
         raise ValueError("there is no finished run to draw")
     if x != ROWS:
         return against(frame_of(runs, [x.removeprefix("algorithm.")]), x, y)
+    if y == "regret":
+        if not (panels := regret_over_rows(runs)):
+            raise ValueError("no two runs have a regret against the same comparator")
+        return panels
     if y not in ("", "mse", "error_rate"):
         raise ValueError(
-            f"x={ROWS}, the default, draws the error over the rows: leave y={y} out, or name a "
-            "setting as x, such as x=D"
+            f"x={ROWS}, the default, draws the error or the regret over the rows: leave y={y} out, "
+            "or name a setting as x, such as x=D"
         )
     return running(runs)
 
@@ -136,14 +145,32 @@ def figure_of(panels: Panels, title: str) -> Figure:
 
 def running(runs: Sequence[Run]) -> Panels:
     """Return panels of running errors over the rows, one per stream, with the baselines."""
+    return _by_stream(runs, _draw_running)
+
+
+def regret_over_rows(runs: Sequence[Run]) -> Panels:
+    """Return panels of regrets over the rows, one per stream; {} for fewer than two regrets.
+
+    All regrets are against the comparator that the most runs have.
+    """
+    counts = Counter(
+        name for run in runs for name in run.result["regret"] if f"regret_{name}" in run.curves
+    )
+    if not counts or max(counts.values()) < 2:
+        return {}
+    curve = f"regret_{max(counts, key=lambda name: counts[name])}"
+    return _by_stream(
+        [run for run in runs if curve in run.curves], functools.partial(_draw_regret, curve)
+    )
+
+
+def _by_stream(runs: Sequence[Run], draw: Callable[..., None]) -> Panels:
+    """Return a panel per stream, in which ``draw`` draws its runs."""
     streams: dict[str, list[tuple[Run, Entry]]] = {}
     for run, entry, stream in zip(runs, naming.legend(runs), naming.streams(runs), strict=True):
         streams.setdefault(stream, []).append((run, entry))
     looks = style.looks_of([entry for members in streams.values() for _, entry in members])
-    return {
-        stream: functools.partial(_draw_running, members, looks)
-        for stream, members in streams.items()
-    }
+    return {stream: functools.partial(draw, members, looks) for stream, members in streams.items()}
 
 
 def _draw_running(
@@ -165,6 +192,26 @@ def _draw_running(
     style.log_axis(axes.yaxis, min(low for low, _ in limits), max(high for _, high in limits))
     style.row_axis(axes, max(runs, key=lambda run: run.curves["t"][-1]).curves)
     axes.set_ylabel(f"{_kinds([measure(run.result) for run in runs])} of rows 1..t")
+
+
+def _draw_regret(
+    curve: str,
+    members: Sequence[tuple[Run, Entry]],
+    looks: Mapping[Entry, Mapping[str, Any]],
+    axes: Axes,
+) -> None:
+    for number, (run, entry) in enumerate(members):
+        drawn = style.drawn_rounds(run.curves["t"], limit=style.N_DRAWN_SMALL)
+        t, label = run.curves["t"][drawn], style.wrapped(str(entry), 60)
+        mean, std = style.mean_std(run.curves[curve][:, drawn])
+        style.band_line(axes, t, mean, std, number, label, opacity=0.12, looks=looks[entry])
+        style.mark_changes(axes, run.curves["change_rounds"], t)
+    axes.axhline(0, color=style.GREY, linewidth=0.8)
+    style.row_axis(
+        axes, max((run for run, _ in members), key=lambda run: run.curves["t"][-1]).curves
+    )
+    comparator = members[0][0].result["regret"][curve.removeprefix("regret_")]["label"]
+    axes.set_ylabel(style.wrapped(f"cumulative loss above {comparator}", 48))
 
 
 # --- A metric over a setting or another metric ----------------------------------------------------

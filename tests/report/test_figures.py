@@ -181,7 +181,13 @@ def test_rows_in_random_order_have_no_line_through_them(run_folder_maker, tmp_pa
 
 def test_figures_of_a_sweep(sweep, tmp_path):
     paths = sweep_figures.all_figures(sweep, tmp_path / "c")
-    check_drawn(paths, "comparison", "error_by_algorithm")
+    check_drawn(paths, "comparison", "regret", "error_by_algorithm")
+    runs = [run for run in sweep if run.complete]
+    axes = sweep_figures.chosen_figure(runs, "t", "regret").axes
+    lines = [line for one in axes for line in one.get_lines() if len(line.get_xdata()) > 2]
+    for run, line in zip(runs, lines, strict=True):
+        last = run.curves["regret_ridge_features"][:, -1].mean()
+        assert line.get_ydata()[-1] == pytest.approx(last)
 
 
 def test_errors_of_algorithms_and_the_share_of_targets_requested(run_folder_maker, tmp_path):
@@ -200,7 +206,7 @@ def test_errors_of_algorithms_and_the_share_of_targets_requested(run_folder_make
     assert x.tolist() == pytest.approx([0.2, 0.4, 0.6])
     assert y.tolist() == [runs[n].result["mse_mean"] for n in (1, 0, 2)]
     names = {path.stem for path in sweep_figures.all_figures(runs, tmp_path)}
-    assert names == {"comparison", "error_by_eta_c", "error_by_al_efficiency"}
+    assert names == {"comparison", "regret", "error_by_eta_c", "error_by_al_efficiency"}
 
 
 def test_labels_name_what_varies_and_tell_all_runs_apart(sweep, run_folder_maker, tmp_path):
@@ -225,7 +231,9 @@ def test_the_error_is_drawn_against_each_number_that_was_swept(run_folder_maker,
         for n, e in enumerate(("1", "1/t"))
     ]
     names = {path.stem for path in sweep_figures.all_figures(runs, tmp_path)}
-    assert names == {"comparison", "error_by_M"}, "eta has two values, which are no numbers"
+    assert names == {"comparison", "regret", "error_by_M"}, (
+        "eta has two values, which are no numbers"
+    )
     (axes,) = sweep_figures.chosen_figure(runs, "algorithm.M").axes
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("M", "MSE")
     lines = axes.get_legend_handles_labels()
