@@ -99,7 +99,8 @@ class Auto:
                   ensemble of trees, the other is only grown every fourth time. Half of the bins of
                   a column lie around the cuts of the previous trees. A row makes the bins of one
                   column or grows one tree, or more of them while the window has fewer than 65,536
-                  rows. New trees are used once all have grown.
+                  rows. New trees are used once all have grown. Of two equal cuts, that of a column
+                  of two values is taken.
                 - A ridge regression with lam = 0.05 on the sines and cosines of 400 normal
                   frequencies of all inputs, of three and of two. With at most 40 inputs, the inputs
                   and two past targets are features too. It learns from row 513 on, in tiles of 32

@@ -202,10 +202,12 @@ def one_logit(X: np.ndarray, y: np.ndarray, K: int, n_trees: int):
     return logit, gains
 
 
-def test_steps_are_learned():
+def test_steps_are_learned_and_cut_at_a_word_rather_than_its_number():
     X, y = stream(6000)
-    _, y_hat = learned(X, y)
+    X[:, 0] += np.sign(X[:, 0] - 0.3)
+    model, y_hat = learned(np.column_stack([X, X[:, 0] > 0.3]), y)
     assert np.mean((y_hat[0] - y)[3000:] ** 2) < 0.05 * np.var(y)
+    assert model.forest.gains[0, 3] > 100.0 * model.forest.gains[0, 0]
 
 
 def test_an_ensemble_reads_the_first_columns_alone():

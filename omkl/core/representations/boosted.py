@@ -35,6 +35,7 @@ N_LEAVES = 64  # largest number of leaves of a tree, for classes
 N_CUTS = N_LEAVES - 1  # cuts of a tree, numbered in the order of growth
 N_BINS = 256  # largest number of bins of a column
 LEAST_BINS = 64  # this limit of the number of bins while rows are few or columns are many
+BINS_OF_TWO = 4  # most of a column of two values: its edges are at and between them
 ROWS_OF_BIN = 32  # one bin per so many rows, if that gives more than LEAST_BINS
 MOST_SUMS = 2**12  # bins of all columns, so that the sums of a leaf stay in the processor's cache
 SHRINK = 0.1  # learning rate: factor of a leaf. ENOUGH / (number of trees) if that is larger
@@ -841,8 +842,15 @@ def _learn_tree(model, scratch, e, m, n):
     C = model.n_columns[e]
     if m == 0:
         _begin(model, scratch, e, n)
-        for c in range(C):
-            scratch.chosen[c] = c
+        # Columns of two values come first, because the first of two equal cuts is taken. In a leaf
+        # of few rows a word and the number that decides it have equal cuts. Only the cut of the
+        # word is also right for all further rows.
+        k = 0
+        for are_two in (True, False):
+            for c in range(C):
+                if (scratch.n_bins[c] <= BINS_OF_TWO) == are_two:
+                    scratch.chosen[k] = c
+                    k += 1
     n_chosen = _choose(scratch, C)
     for j in range(n):
         scratch.order[j] = j
