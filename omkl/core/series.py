@@ -49,6 +49,7 @@ SHRINKAGE = 3.0  # number of changes as which the estimate from all series count
 LEAST_RELATIVE = 0.1  # least scale, as a multiple of the estimate from all series
 LEAST_OF_PEAK = 0.05  # least scale, as a multiple of PEAK, for quiet rows between spikes
 NOISE_FADING = 0.99  # a memory of 100 rows
+N_MEAN = 20  # last targets of a series whose mean is an input
 FIRST_LAG, LAST_LAG = 2, 8  # past targets that are inputs; lag 1 is the location
 N_HARMONICS = 3  # sines and cosines of each cycle of the calendar
 # Limits, in scales of the series, of past targets, of targets and of errors in gains.
@@ -91,7 +92,8 @@ class Units(NamedTuple):
 
     A series has units as soon as two of its targets differ.
 
-    inputs      (n, E) past targets in the units of the series, and log scale and log level
+    inputs      (n, E) past targets in the units of the series, log scale, log level, and the mean
+                of the last N_MEAN targets in these units
     location    (n,) last target of the series
     scale       (n,) scale of the series; 0 as long as the series has no units
     candidates  (n, K) candidates of the mixture. Columns 0 and 1 are the predictions of two
@@ -125,7 +127,7 @@ def no_series(n: int, seasons: Sequence[int], late: int = 0) -> Series:
     """
     regrets = no_regrets(N_PLAIN + len(seasons))
     regrets.w[:] = np.arange(len(regrets.w)) == LAST_VALUE
-    length = max(LAST_LAG + 1, 2 * max(seasons, default=0) + 1) + late
+    length = max(N_MEAN, 2 * max(seasons, default=0) + 1) + late
     return Series(
         np.zeros((n, N_NUMBERS)), np.full((n, length), np.nan), np.zeros(2),
         regrets, np.zeros(N_PLAIN + len(seasons) + 2), np.zeros(2),
@@ -161,7 +163,7 @@ def lags_of(seasons: Sequence[int], late: int = 0) -> Lags:
 
 def n_inputs(seasons: Sequence[int]) -> int:
     """Return the number E of inputs that ``Units`` add to a row."""
-    return len(lags_of(seasons).inputs) + 2
+    return len(lags_of(seasons).inputs) + 3
 
 
 def waves_of(cycles: np.ndarray) -> np.ndarray:
@@ -200,7 +202,7 @@ def units_of(
     """
     n = len(slots)
     units = Units(
-        np.empty((n, len(lags.inputs) + 2)), np.empty(n), np.empty(n),
+        np.empty((n, len(lags.inputs) + 3)), np.empty(n), np.empty(n),
         np.empty((n, N_PLAIN + len(lags.seasonal))),
     )  # fmt: skip
     _follow(
@@ -296,6 +298,13 @@ def _scale(numbers, relative, s):
 
 
 @inlined
+def _in_units(value, last, unit):
+    """Return a past target in units of its series, clipped; 0 if it is unknown."""
+    off = (value - last) / unit
+    return min(FARTHEST_LAG, max(-FARTHEST_LAG, off)) if math.isfinite(off) else 0.0
+
+
+@inlined
 def _write(numbers, ring, relative, lags, s, r, inputs, location, scale, candidates):
     """Write the units, inputs and candidates of row r, which belongs to series s.
 
@@ -310,10 +319,16 @@ def _write(numbers, ring, relative, lags, s, r, inputs, location, scale, candida
     unit = scale[r] if scale[r] > 0.0 else np.inf
     L = lags.inputs.shape[0]
     for k in range(L):
-        off = (ring[s, (n - lags.inputs[k]) % R] - last) / unit
-        inputs[r, k] = min(FARTHEST_LAG, max(-FARTHEST_LAG, off)) if math.isfinite(off) else 0.0
+        inputs[r, k] = _in_units(ring[s, (n - lags.inputs[k]) % R], last, unit)
     inputs[r, L] = math.log(scale[r]) if scale[r] > 0.0 else 0.0
     inputs[r, L + 1] = math.copysign(math.log1p(abs(last)), last)
+    total, n_known = 0.0, 0
+    for k in range(1, N_MEAN + 1):
+        y = ring[s, (n - k) % R]
+        if math.isfinite(y):
+            total += y
+            n_known += 1
+    inputs[r, L + 2] = _in_units(total / n_known, last, unit) if n_known else 0.0
     candidates[r, LAST_VALUE] = known
     for j in range(lags.seasonal.shape[0]):
         value = ring[s, (n - lags.seasonal[j]) % R]
@@ -467,6 +482,8 @@ SEARCHED = 1500  # number of first rows of each series in which seasons are sear
 LONGEST = 500  # largest length of a season, in rows
 SHORTEST = 4  # smallest length; shorter seasons are covered by the lags of every series
 LEAST_Z, LEAST_CORRELATION = 6.5, 0.1
+# Peaks of a slow season, in changes of means of SLOW rows. Overlapping means raise z.
+SLOW, LEAST_Z_OF_SLOW, LEAST_SLOW_CORRELATION = 8, 15.0, 0.3
 LEAST_Z_OF_CALENDAR = 2.5  # for the few lengths that the spacing of dates suggests
 FARTHEST_CHANGE = 4.0  # limit of a change, in mean absolute changes of its series
 NEARLY = 0.9  # share of the highest peak from which on a peak at a shorter lag is preferred
@@ -516,7 +533,20 @@ def find_seasons(y: np.ndarray, slots: np.ndarray, likely: Sequence[int] = ()) -
             found.add(m)
             changes = [d - _of_phases(d, m) for d in changes]
             r, z = _autocorrelation(changes)
-    return tuple(sorted(found))
+    return tuple(sorted(found)) or _slow_season(changes)
+
+
+def _slow_season(changes: Sequence[np.ndarray]) -> tuple[int, ...]:
+    """Return a season that noise hides in the changes (T,) from row to row, or ().
+
+    The change from the mean of SLOW rows to that of the next SLOW rows has less noise, and more of
+    a season that is much longer.
+    """
+    weights = np.convolve(np.ones(SLOW), np.ones(SLOW)) / SLOW
+    long = [np.nan_to_num(d) for d in changes if len(d) >= len(weights)]
+    r, z = _autocorrelation([np.convolve(d, weights, "valid") for d in long])
+    is_peak = (r >= LEAST_SLOW_CORRELATION) & (z >= LEAST_Z_OF_SLOW)
+    return tuple(_highest([k for k in _peaks(r) if is_peak[k] and k > 2 * SLOW], r)[:1])
 
 
 def _peaks(r: np.ndarray) -> list[int]:
@@ -533,7 +563,7 @@ def _highest(peaks: list[int], r: np.ndarray) -> list[int]:
     first = next((k for k in peaks if r[k] >= NEARLY * r[highest]), 0)
     if first < SHORTEST:
         return []
-    others = [k for k in peaks if SHORTEST <= k < first and first % k == 0]
+    others = [k for k in peaks if LAST_LAG < k < first and first % k == 0]
     return [first, max(others, key=lambda k: r[k], default=highest)]
 
 

@@ -28,8 +28,9 @@ from omkl.online.rows import Block
 
 FRESH = 0  # slot of a series without rows; the only slot of a stream without series
 NO_SLOT = -1
-EARLY, MOST = SEARCHED // 3, 8 * SEARCHED  # known targets at the first and last search for seasons
+EARLY, MOST = SEARCHED // 8 + 1, 8 * SEARCHED  # known targets at the first and last search
 NEVER = int(MOST_COUNT)  # number of known targets before a search that does not take place
+NEXT = 0.05  # of a season: the distance to seasons that do not differ from it
 REPLAYED = 24  # stored rows that new units learn with each row, about 5 ms
 SEARCHING = 0.0  # version of a prediction without units
 SLOTS = 3  # index of ``FirstRows.slots``
@@ -415,9 +416,9 @@ class TargetSeries:
     def _search(self) -> None:
         """Search for seasons. If new ones are found, prepare units with them.
 
-        The search takes place after EARLY and after SEARCHED targets. If no season is found in a
-        stream of several series, the search is repeated each time the number of targets has
-        doubled, up to MOST.
+        The search takes place after EARLY targets, and each time their number has doubled, up to
+        SEARCHED. If no season is found in a stream of several series, the search is repeated up to
+        MOST. A season next to a known one is not added, because its lags are inputs already.
         """
         assert self._first is not None
         first = self._first.joined(self._d)
@@ -426,10 +427,11 @@ class TargetSeries:
             parts[:] = [array[has]]
         X, _, y, slots, _ = self._first.joined(self._d)
         found = series.find_seasons(y, slots, self._likely(X, slots))
-        seasons, n = tuple(sorted({*self.seasons, *found})), self._next
+        new = [m for m in found if all(abs(m - k) > NEXT * k for k in self.seasons)]
+        seasons, n = tuple(sorted((*self.seasons, *new))), self._next
         goes_on = n < SEARCHED or (self._has_series and not seasons and n < MOST)
-        self._next = NEVER if not goes_on else SEARCHED if n < SEARCHED else 2 * n
-        if seasons != self.seasons:
+        self._next = 2 * n if goes_on else NEVER
+        if new:
             self._successor = self._with(seasons)
         elif not goes_on:
             self._first = None

@@ -57,9 +57,11 @@ class OwnUnits:
         return one.known[-1], max(scale, 0.1 * prior, 0.05 * one.peak)
 
     def inputs(self, name: object, location: float, scale: float) -> np.ndarray:
-        past = np.array([self.of(name).lag(k) for k in self.lags])
-        lags = np.clip(np.nan_to_num((past - location) / scale), -50.0, 50.0)
-        return np.array([*lags, math.log(scale), np.sign(location) * math.log1p(abs(location))])
+        mean = np.nanmean(self.of(name).targets[-20:])
+        past = np.array([*(self.of(name).lag(k) for k in self.lags), mean])
+        *lags, mean = np.clip(np.nan_to_num((past - location) / scale), -50.0, 50.0)
+        level = np.sign(location) * math.log1p(abs(location))
+        return np.array([*lags, math.log(scale), level, mean])
 
     def seasonal(self, name: object, m: int) -> float:
         """Value a season ago, or the last one."""
@@ -142,7 +144,7 @@ def by_hand(
     """
     units, d = OwnUnits(seasons, late), X.shape[1]
     queues = collections.defaultdict[object, list](list)
-    own, plain = core_learner(d + len(units.lags) + 2 + 6 * len(cycles)), core_learner(d)
+    own, plain = core_learner(d + len(units.lags) + 3 + 6 * len(cycles)), core_learner(d)
     mixture, y_hat, spread = Mixture(3 + len(seasons)), np.empty(len(y)), np.full(len(y), np.nan)
     squared = n_squared = 0.0
     for group in np.unique(groups):
