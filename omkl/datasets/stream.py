@@ -525,9 +525,9 @@ def ahead(chunks: Iterable[Chunk], horizon: int, known: np.ndarray) -> Iterator[
 
 
 def ahead_in_series(chunks: Iterable[Chunk], horizon: int, known: np.ndarray) -> Iterator[Chunk]:
-    """Do the same as ``ahead`` with the row of the same series, counted in rows of this series.
+    """Replace targets as ``ahead`` does, by those ``horizon`` rows later in the same series.
 
-    All rows are in memory.
+    The result is one chunk, so all rows are in memory.
     """
     rows = list(chunks)
     if not rows:

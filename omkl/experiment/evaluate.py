@@ -81,7 +81,7 @@ class RoundCounter:
 
     @property
     def unscored(self) -> tuple[int, bool]:
-        """Number of first rounds that are not scored, and whether this is so in each series."""
+        """Number of unscored rounds at the beginning, and whether each series has this number."""
         is_of_each = bool(self._n_after)
         return (1 + self._delay if is_of_each else self.n_unscored), is_of_each
 

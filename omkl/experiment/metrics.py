@@ -761,9 +761,11 @@ class Baselines:
             return np.where(scored, np.square(errors), 0.0)
 
     def _late(self, X: np.ndarray, y: np.ndarray, series: np.ndarray) -> tuple[Any, Any]:
-        """Return a block in which each row without its target precedes the row that is due.
+        """Return a block from which baselines learn targets that arrive ``delay`` rows later.
 
-        The second result is the index of each row (n,) in this block.
+        Each row occurs first without its target, to be predicted. It occurs again, with its target,
+        after the ``delay`` next rows of its series. The second result is the index (n,) of the
+        first occurrence of each row.
         """
         rows: list[tuple[np.ndarray, float, Any]] = []
         at = []

@@ -72,7 +72,7 @@ class LearnerSettings:
                         predicted before one of them is learned
     max_series          largest number of series in memory; None: no limit
     late                number of further rows (of a series) after which a target is known. It
-                        decides which past targets are in the phase of a season
+                        decides which known targets have the season's phase of the predicted row
     """
 
     algorithm: str
