@@ -1,7 +1,7 @@
 # # A federation
 #
-# Each of ten clients has a stream of its own. They learn together through a server. In every round
-# a client sends at most a given number of values; its rows are never sent.
+# Each of ten clients has its own stream. They learn together through a server. In each round, a
+# client sends a limited number of values and never its rows.
 
 # %%
 # A column names the client of each row. For five of the ten shops the target is a rough function of
@@ -23,7 +23,8 @@ table = pd.DataFrame({"shop": shop, "a": a, "b": b, "y": y + rng.normal(0, 0.02,
 table.to_csv("shops.csv", index=False)
 
 # %%
-# With POF-MKL every client has its own kernel weights; with vM-KOFL all clients share them.
+# With POF-MKL, each client has its own weights of the kernels. With vM-KOFL, all clients share
+# them.
 
 setting = [
     "dataset=file", "dataset.path=shops.csv", "dataset.target=y", "federation=column",
@@ -36,7 +37,7 @@ runs = {
 }
 
 # %%
-# Each learner has as many random features as fit into its messages.
+# Each learner has as many random features as its messages can carry.
 
 for name, run in runs.items():
     sent = run["federated"]["up"]["numbers_a_round"]
@@ -44,11 +45,11 @@ for name, run in runs.items():
     print(f"mean squared error {run['mse_mean']:.5f}")
 
 # %%
-# The mean squared error of all clients' predictions so far.
+# The figure shows the mean squared error of all clients' predictions so far.
 
 fig, ax = plt.subplots(figsize=(6, 3.4))
-for name, run in runs.items():
+for (name, run), line in zip(runs.items(), ("-", "--"), strict=True):
     curve = run.curves.groupby("t")["mse"].mean()
-    ax.plot(curve.index[1:], curve.to_numpy()[1:], label=name)
+    ax.plot(curve.index[1:], curve.to_numpy()[1:], line, label=name)
 ax.set(xlabel="rounds", ylabel="mean squared error so far", yscale="log")
 legend = ax.legend(frameon=False)

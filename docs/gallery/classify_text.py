@@ -1,11 +1,11 @@
 # # Classify text features
 #
-# Texts become numbers by hashing their words. That needs no vocabulary, so it works on a stream.
-# Here sentences about networks are separated from sentences about numbers and data.
+# Hashing turns the words of a text into numbers. It needs no vocabulary, so it works on a stream.
+# This script separates sentences about networks from sentences about numbers and data.
 
 # %%
-# The texts are the docstrings of Python's own library, which every machine has: those of its
-# internet modules, and those of its modules for numbers and data. Their order is random.
+# The texts are docstrings of Python's standard library, from its modules for the internet and from
+# its modules for numbers and data. Their order is random.
 
 import ast
 import sysconfig
@@ -70,7 +70,7 @@ late = slice(len(texts) // 2, None)
 print(f"right: {right.mean():.3f}, in the second half {right[late].mean():.3f}")
 
 # %%
-# Where its probability is larger, it is right more often.
+# The larger the predicted probability, the more often the classifier is right.
 
 edges = np.quantile(sure[late], [0, 0.25, 0.5, 0.75, 1])
 which = np.digitize(sure[late], edges[1:-1])

@@ -1,10 +1,10 @@
 # # Compare with River
 #
-# The estimators of `omkl.river` work in River's pipelines, with its metrics and its progressive
-# validation. Here they predict its data sets beside four of its models.
+# The estimators of `omkl.river` work with River's pipelines, metrics and progressive validation.
+# This script runs one of them and four models of River on two data sets of River.
 
 # %%
-# Every model gets a row, predicts it, and then learns its target.
+# Each model predicts a row and then learns its target.
 
 import time
 
@@ -28,7 +28,8 @@ streams = {
 }
 
 # %%
-# Mean absolute errors, and microseconds of processor time per row. Compiled code is loaded before.
+# The numbers are mean absolute errors, and microseconds of processor time per row. The first lines
+# load compiled code, which is not timed.
 
 learner = omkl.river.OnlineMKLRegressor()
 learner.predict_one({"x": 1.0})
@@ -46,15 +47,15 @@ for name, model in models.items():
         print(f"{name:18}  {stream_name:13}  error {metric.get():7.3f}  {each:6.0f} us per row")
 
 # %%
-# The same, each relative to the best of River's.
+# The figure divides each error by that of River's best model.
 
 fig, ax = plt.subplots(figsize=(6, 3.0))
 for number, stream_name in enumerate(streams):
     least = min(errors[name][stream_name] for name in models if name != "omkl")
     ratios = [errors[name][stream_name] / least for name in models]
     places = [k + 0.38 * number for k in range(len(models))]
-    ax.barh(places, ratios, height=0.34, label=stream_name)
+    ax.barh(places, ratios, height=0.34, label=stream_name, color=("#0072b2", "#e69f00")[number])
 ax.set_yticks([k + 0.19 for k in range(len(models))], list(models))
 ax.axvline(1.0, color="0.3", lw=0.8, ls=":")
-ax.set(xlabel="error, over that of the best of River's (logarithmic)", xscale="log")
+ax.set(xlabel="error divided by that of River's best model", xscale="log")
 legend = ax.legend(frameon=False)

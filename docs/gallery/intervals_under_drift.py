@@ -1,10 +1,10 @@
 # # Intervals under drift
 #
-# Half way through this stream the function changes. Intervals of `interval=0.9` still cover 90 % of
-# the targets: they widen after recent misses.
+# In the middle of this stream the function changes. The intervals of `interval=0.9` still cover 90
+# % of the targets, because they widen after targets outside them.
 
 # %%
-# The stream: two inputs, and a target whose sign flips in the middle.
+# The stream has two inputs. The sign of its target flips in the middle.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -19,8 +19,8 @@ sign = np.where(np.arange(ROWS) < ROWS // 2, 1.0, -2.0)
 y = sign * np.sin(2.0 * X[:, 0]) + 0.3 * X[:, 1] + rng.normal(0, 0.1, ROWS)
 
 # %%
-# The learner is an ensemble of Gaussian processes that does not forget. It has a standard deviation
-# of its own. If its assumptions were true, 1.645 of them on either side would cover 90 %.
+# The learner, an ensemble of Gaussian processes, does not forget old rows. It also predicts a
+# standard deviation. If its assumptions were true, 1.645 deviations on both sides would cover 90 %.
 
 learner = omkl.learner("ie_gp", inputs=2, interval=0.9)
 predicted = learner.partial_fit(X, y)
@@ -32,16 +32,17 @@ for name, held in (("adaptive", adaptive), ("its own", own)):
     print(f"{name:8}  before {first.mean():.3f}  after {second.mean():.3f}")
 
 # %%
-# The coverage of both in windows of a fortieth of the stream, and the band around the change.
+# The upper figure shows the coverage of both kinds of intervals in 40 windows. The lower figure
+# shows the adaptive intervals around the change.
 
 n = ROWS // 40
 windows = np.arange(40) * n + n / 2
 fig, (top, bottom) = plt.subplots(2, figsize=(6, 5.4))
 top.plot(windows, adaptive[: 40 * n].reshape(40, n).mean(axis=1), label="adaptive")
-top.plot(windows, own[: 40 * n].reshape(40, n).mean(axis=1), label="its own standard deviation")
+top.plot(windows, own[: 40 * n].reshape(40, n).mean(axis=1), "--", label="of its deviation")
 top.axhline(0.9, color="0.3", lw=0.8, ls=":")
 top.set(xlabel="row", ylabel="share of targets covered", ylim=(0, 1.03))
-top.legend(frameon=False, loc="lower left")
+top.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
 shown = np.arange(ROWS // 2 - 75, ROWS // 2 + 75)
 bottom.fill_between(
     shown, predicted.low[shown], predicted.high[shown], color="C0", alpha=0.25, lw=0

@@ -1,10 +1,10 @@
 # # Targets on request
 #
-# Where every target costs something, a learner may request only some of them. AMKL requests a
-# target where its kernels disagree. Beside it stands a learner that requests at random.
+# If targets are expensive, a learner can request some of them only. AMKL requests a target if its
+# kernels disagree. This script compares it with a learner that requests targets at random.
 
 # %%
-# The stream: most rows are alike, and soon there is nothing more to learn from them. One in seven
+# Six of seven rows of this stream are alike, and a learner soon knows them. Every seventh row
 # differs.
 
 import matplotlib.pyplot as plt
@@ -21,7 +21,7 @@ X = np.where(rare[:, None], unlike, alike)
 y = np.sin(2.0 * X[:, 0]) + 0.5 * np.cos(2.0 * X[:, 1]) + rng.normal(0, 0.02, ROWS)
 
 # %%
-# One row at a time, as a program would do it: `learner.asks` is true where the target is requested.
+# A program handles one row at a time. `learner.asks` is true if the learner requests the target.
 
 steps = {"eta": 0.3, "eta_g": 0.3, "M": 20, "kernels": "rbf9", "seed": 3}
 learner = omkl.learner("amkl", inputs=2, eta_c=0.3, **steps)
@@ -33,7 +33,7 @@ for x, label in zip(X[:200], y[:200], strict=True):
 print(f"{bought} of 200 targets requested")
 
 # %%
-# Many rows at once, for several thresholds. A target that was not requested is not learned.
+# To compare several thresholds, give all rows at once. Only requested targets are learned.
 
 
 def cost(algorithm: str, **params: float) -> tuple[float, float]:
@@ -55,5 +55,5 @@ for share, error in chosen:
     print(f"{share:.2f} of the targets: error {error:.5f}")
 
 # %%
-# That is because most rows here are alike. On a stream whose rows are all about equally new, such
-# as twelve clouds of one size, requesting at random is as good.
+# Requests where kernels disagree are better here because most rows are alike. If all rows are
+# equally new, random requests are as good.

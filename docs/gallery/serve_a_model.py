@@ -1,14 +1,15 @@
 # # Serve a model
 #
-# A learner behind HTTP that predicts and learns, is saved in one file, and goes on after it was
-# killed. Then the same without HTTP, as a loop over a log of events. Targets come late in both.
+# A learner predicts and learns behind HTTP, is saved in one file, and continues after its process
+# was killed. The second half does the same without HTTP, as a loop over a log of events. In both,
+# targets arrive late.
 
 # %%
 # ## The service
 #
-# A target comes with the inputs of its row, at any time. The model is saved after every 50 targets,
-# with the predictions whose targets have not come yet. A file is replaced as a whole: it is
-# complete at whatever moment the process is killed.
+# A target may arrive at any time, together with the inputs of its row. The service saves the model
+# after every 50 targets, with the predictions whose targets have not arrived yet. It replaces the
+# file as a whole, so the file is complete whenever the process is killed.
 
 import json
 import signal
@@ -82,7 +83,7 @@ def state():
 Path("service.py").write_text(service)
 
 # %%
-# It is started as any other: `uvicorn service:app`.
+# Start the service with `uvicorn service:app`.
 
 with socket.socket() as free:
     free.bind(("127.0.0.1", 0))
@@ -114,7 +115,8 @@ def started():
 # %%
 # ## Predict, learn, be killed, go on
 #
-# Orders of a shop: how long will the delivery take? The target of a row is known twenty rows later.
+# The rows are orders of a shop, and the target is the time of delivery. It is known twenty rows
+# later.
 
 rng = np.random.default_rng(0)
 km, town = rng.uniform(1, 20, ROWS), rng.choice(["north", "south"], ROWS)
@@ -137,8 +139,7 @@ print("before the kill ", before)
 print("after the start ", after)
 
 # %%
-# What came after the last save is lost, and the client sends it again. The next row is the one
-# whose target comes twenty rows after the targets that are learned.
+# The service has lost the targets after its last save, and the client sends them again.
 
 first = after["learned"] + DELAY
 predicted = predicted[:first]
@@ -155,9 +156,9 @@ print(state, f"mean error of the last half: {errors[ROWS // 2 :].mean():.1f} min
 # %%
 # ## A loop over a log
 #
-# A topic of Kafka, or another log, gives events by their offsets. The loop saves the model under
-# the offset, then commits the offset. So every committed offset has its model, whenever the loop
-# crashes. Here the log is a list, and the loop is ended in the middle.
+# A topic of Kafka, or another log, delivers events by their offsets. The loop saves the model under
+# the offset and then commits the offset. So each committed offset has its model, even if the loop
+# crashes. In this script the log is a list, and the loop ends in the middle.
 
 log = []
 for t in range(ROWS):
@@ -195,7 +196,7 @@ same = answers == consume(steady, len(log))
 print(f"{len(log):,} events; the same predictions as without the crash: {same}")
 
 # %%
-# The error of the service over time, with the kill in the middle.
+# The figure shows the error of the service over time. The dotted line marks the kill.
 
 window = max(ROWS // 40, 5)
 curve = np.convolve(errors, np.ones(window) / window, mode="valid")

@@ -33,8 +33,8 @@ print(table.head(3).to_string(index=False))
 # ## One run
 #
 # `omkl.run` does what `omkl-run dataset=file dataset.path=rentals.csv dataset.target=rentals` does
-# on the command line, and `model=True` keeps the learner. Beside it are three baselines: the
-# running mean of the targets, the last target, and a linear ridge.
+# on the command line, and `model=True` saves the learner. The run has three baselines: the running
+# mean of the targets, the last target, and a linear ridge.
 
 run = omkl.run(
     "dataset=file", "dataset.path=rentals.csv", "dataset.target=rentals", seeds=1, model=True
@@ -44,7 +44,8 @@ for name, baseline in run["baselines"].items():
     print(f"{name:6} {baseline['rmse']:6.1f}")
 
 # %%
-# Six days around the change. Each prediction was made before its row's rentals were known.
+# The figure shows six days around the change. Each prediction was made before the rentals of its
+# row were known.
 
 rows = run.predictions
 change = 2 * ROWS // 3
@@ -59,8 +60,8 @@ legend = ax.legend(frameon=False)
 # %%
 # ## The learner goes on
 #
-# It is one file, without any code in it. `omkl-predict` writes its predictions of another file, and
-# in a program it goes on learning row by row.
+# The saved learner is one file without code. `omkl-predict` writes its predictions for another
+# file. In a program it continues to learn row by row.
 
 learner = omkl.load_learner(run.model)
 print(learner)

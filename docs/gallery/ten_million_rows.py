@@ -1,11 +1,11 @@
 # # Ten million rows
 #
 # The memory of a learner does not grow with the stream, and a row takes microseconds. So a stream
-# may be of any length.
+# may have any length.
 
 # %%
-# Rows are made here in blocks; they could come from a socket or a file, `omkl.open_stream` say.
-# Half way through, the function changes.
+# This script generates rows in blocks. They could also come from a socket or, with
+# `omkl.open_stream`, from a file. In the middle of the stream the function changes.
 
 import resource
 import time
@@ -30,8 +30,8 @@ def blocks():
 
 
 # %%
-# The learner is recursive least squares on 160 random features of one kernel, of which about the
-# last 10,000 rows count. Memory is that of the process at its largest so far.
+# The learner is recursive least squares on 160 random features of one kernel. About the last
+# 10,000 rows count. The memory is the largest memory of the process so far.
 
 learner = omkl.learner("ewrls", inputs=4, D=80, bandwidth=6.0, lam=1e-3, decay=0.9999)
 rows, errors, seconds, megabytes = [], [], [], []

@@ -461,7 +461,7 @@ class SfgR:
                 of p over the in-neighbours of i.
     Symbols  eta, xi, lam, M, explore, reading   as in OMKL-SFG
              rank             number of the best nodes that dominate, 1..N (more if nodes tie)
-             only_undominated true: add an edge to i only if DS'_t has none to i yet
+             only_undominated  true: add an edge to i only if DS'_t has none to i yet
     Cost     O(M D d + M log N) time per round, and O(N) for every node that enters or leaves
              DS'_t, at worst O(N D d + N^2); O(N D d + N^2) memory.
     Bound    theorem 6: O(sqrt(T N ln N)) with eta of order sqrt(ln N / (N T)), xi of order
@@ -520,7 +520,7 @@ class SfgMklR:
                 p over the in-neighbours of i.
     Symbols  eta, xi, lam, M, explore   as in SFG-MKL
              rank             number of the best nodes that dominate, 1..N (more if nodes tie)
-             only_undominated true: add an edge to i only if D'_t has none to i yet
+             only_undominated  true: add an edge to i only if D'_t has none to i yet
     Cost     as OMKL-SFG-R (``sfg_r``).
     Bound    theorem 4: O(sqrt(T)) with eta and xi of order 1/sqrt(T), beta <= 1/N; losses in
              [0, 1], ||x|| <= 1. In expectation: its proof uses conditional expectations as if they

@@ -114,7 +114,7 @@ def _typed(name: str) -> str:
 def _section(name: str, heading: str, text: str) -> str:
     """Return a section of the box as HTML, without Markdown."""
     if heading == "Symbols" and re.match(r"\S+(, \S+)*  ", text):
-        rows = re.split(r"\n(?=\S)", text)
+        rows = re.split(r"\n(?=\S+(?:, \S+)*  )", text)  # other lines continue a meaning
         cells = [re.split(r"\s{2,}", row, maxsplit=1) for row in rows]
         shown = "".join(
             f"<tr><td><code>{html.escape(symbol)}</code></td><td>{_inline(name, meaning)}</td></tr>"

@@ -404,7 +404,7 @@ def active(filled: Filled, folder: Path) -> list[Drawn]:
             drawn += _save(
                 regret_over_time([r for r in queried if RIDGE in r.curves]), folder,
                 f"active_regret{name}",
-                f"The learners of table 3, {what}: their regret (15) over time.",
+                f"Regret (15) of the learners of table 3 over time, {what}.",
             )  # fmt: skip
         return drawn + _save(
             tradeoff(filled.swept("active_table3")), folder, "active_figure2",
