@@ -268,14 +268,15 @@ def _overview(
     total, judged = counts(cells), cells[cells["judged"]]
     in_several = (judged.groupby("identity")["table"].nunique() > 1).sum()
     written, released, rebuilt, searched = (_share(total.loc[shown]) for shown in VARIANTS.values())
-    body = []
+    body, reasons = [], []
     for file, (paper, of_paper) in every.items():
         table = counts(of_paper)
         shares = (_share(table.loc[shown]) for shown in VARIANTS.values())
         found = answer(table)
-        why = "" if found == NOT_RUN else markdown_text(paper["why_not"])
-        body.append([f"[{paper['name']}]({file}.md)", found, *shares, why])
-    headings = ["paper", "does it reproduce?", *VARIANTS.values(), "why not"]
+        body.append([f"[{paper['name']}]({file}.md)", found, *shares])
+        if found != NOT_RUN:
+            reasons.append(f"- {paper['name']}: {markdown_text(paper['why_not'])}")
+    headings = ["paper", "does it reproduce?", *VARIANTS.values()]
     errata = folder.parent / "errata.md"
     complete = [run for run in runs if run.complete]
     links = ["- [OMKC: bounds and corollaries evaluated; the paper has no experiments](omkc.md)"]
@@ -296,10 +297,11 @@ def _overview(
             "- as cited: learners that a paper only cites, with the rules of the cited paper "
             f"({_share(total.loc[CITED])})",
         ]),
-        markdown(headings, body, left=7),
+        markdown(headings, body, left=6),
         "A paper reproduces if, as written, at least "
         f"{100 * MANY:.0f} % of its numbers are reproduced or consistent, and does not if at most "
-        f"{100 * FEW:.0f} % are.",
+        f"{100 * FEW:.0f} % are. Otherwise it reproduces in part.",
+        *(["Why not?", "\n".join(reasons)] if reasons else []),
         "## Verdicts", VERDICTS,
         "A claim holds if, as written, it holds on every data set at hand.",
         "`make table TABLE=jmlr_table1` recomputes a table.",
