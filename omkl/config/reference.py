@@ -16,10 +16,9 @@ GROUPS = ("algorithm", "dataset", "kernels", "federation", "debug")
 PAGE = """\
 # Settings
 
-Everything that can be written as `key=value` after `omkl-run`, or in a YAML file of
-`--config-dir`. Misspelt keys and values that cannot be are refused before anything is opened.
-The parameters of an algorithm (`algorithm.KEY`) are on its page, and in
-`omkl-run --help algorithms`.
+Write a setting as `key=value` after `omkl-run`, or in a YAML file of `--config-dir`. Misspelt
+keys and impossible values are refused before a file is opened. The page of an algorithm and
+`omkl-run --help algorithms` list its parameters (`algorithm.KEY`).
 
 | Group | Choices |
 |---|---|
@@ -27,16 +26,16 @@ The parameters of an algorithm (`algorithm.KEY`) are on its page, and in
 
 ## A run
 
-| Setting | Default | What it is | What it may be |
+| Setting | Default | Meaning | Values |
 |---|---|---|---|
 {settings}
 
 ## A data set
 
-`dataset=NAME` chooses one of the catalogue, `dataset=file` a file of your own with `dataset.path`
-and `dataset.target`. Its keys, of which a YAML in `conf/dataset` has those that differ:
+`dataset=NAME` is a data set of the catalogue. `dataset=file` is your own file, with `dataset.path`
+and `dataset.target`. A YAML in `conf/dataset` has the keys that differ from their defaults:
 
-| Setting | What it may be |
+| Setting | Values |
 |---|---|
 {dataset}
 """

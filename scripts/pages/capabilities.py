@@ -25,15 +25,15 @@ hide: [toc]
 
 # What each algorithm needs and supports
 
-There are N kernels, D random frequencies of each, d inputs, T rows (t so far), and M selected
-kernels. Other symbols are explained on the page of the algorithm, which also has the conditions of
-its bound and the rest of its cost. Measured times are on the page [Performance](../performance.md),
-errors in [the benchmark](../benchmark.md).
+The tables use these symbols: N kernels with D random frequencies each, d inputs, T rows (t so far),
+and M selected kernels. The page of an algorithm explains its other symbols, the conditions of its
+bound and the rest of its cost. [Performance](../performance.md) has measured times, and
+[the benchmark](../benchmark.md) has errors.
 
 ## Feedback, cost and bound
 
-Feedback is what a learner sees of a row after its prediction. *Full*: the losses of all kernels.
-*Partial*: those of selected kernels. *On request*: a target that it asks for, or nothing.
+Feedback is what a learner gets after its prediction of a row: the losses of all kernels (*full*),
+the losses of selected kernels (*partial*), or the target if it requested it (*on request*).
 
 <div class="bounds" markdown>
 
@@ -43,23 +43,23 @@ Feedback is what a learner sees of a row after its prediction. *Full*: the losse
 
 ## Federated
 
-These need K clients and a server. All except eM-KOFL also learn without a server,
-[on a graph](../federated.md#without-a-server). A number is a float of 8 bytes.
+These algorithms need K clients and a server. All except eM-KOFL also learn without a server,
+[on a graph](../federated.md#without-a-server). A number takes 8 bytes.
 
 {federated}
 
 ## What it supports
 
-- **classes**: how many. K classes are learned together, or one against the rest. An empty cell: it
-  is for regression.
-- **interval**: adaptive ones around its predictions (`interval=0.9`).
+- **classes**: the number of classes. K classes are learned together, or each against the rest. An
+  empty cell means regression.
+- **interval**: adaptive intervals around predictions (`interval=0.9`).
 - **std**: a standard deviation with every prediction.
-- **panel**: a learner per series (`series=`, `omkl.panel`).
+- **panel**: one learner per series (`series=`, `omkl.panel`).
 - **outputs**: several targets per row (`omkl.learner(outputs=...)`).
-- **delay**: targets that come late (`stream.delay`, `stream.horizon`).
-- **features**: `features=orthogonal` and `features=qmc` place its random frequencies.
-- **bounded**: its memory does not grow with the stream.
-- **variants**: folders that have one of its name, such as `rf/omkc_da_o`.
+- **delay**: late targets (`stream.delay`, `stream.horizon`).
+- **features**: random frequencies by `features=orthogonal` and `features=qmc`.
+- **bounded**: memory that does not grow with the stream.
+- **variants**: folders with an algorithm of the same name, such as `rf/omkc_da_o`.
 
 Federated algorithms have no classes, intervals, panels, several outputs or delays.
 

@@ -68,8 +68,8 @@ def index() -> str:
     """Return the page that lists all algorithms."""
     lines = [
         "# Algorithms", "",
-        "What is typed after `algorithm=`, by what it does.",
-        "[One table](../reference/capabilities.md) says what each needs, costs and supports.", "",
+        "The first column has the names for `algorithm=`.",
+        "[One table](../reference/capabilities.md) has the needs and costs of all algorithms.", "",
     ]  # fmt: skip
     for group, members in groups().items():
         lines += [f"## {group}", "", "| | | task |", "|---|---|---|"]
@@ -93,7 +93,7 @@ def card(name: str, curve: Curve) -> str:
     if parent != name and registry.docstring(name) == registry.docstring(parent):
         common = registry.FOLDERS[name.removesuffix(parent)].replace("``", "`")
         lines += [
-            f"{common} All else is as of [{registry.title(parent)}]({_to(name, parent)}).",
+            f"{common} All else is as in [{registry.title(parent)}]({_to(name, parent)}).",
             "",
         ]
     lines += [f"![{curve.caption}]({posixpath.basename(name)}.svg)", "", curve.caption, ""]
@@ -221,8 +221,8 @@ def curve(name: str) -> Curve:
     values, compared = so_far(y_hat), so_far(simple)
     label = "share of mistakes" if mistakes else "mean squared error"
     caption = (
-        f"The {label} so far on a small simulated stream: {values[-1]:.4f} in the end. "
-        f"The {comparator} has {compared[-1]:.4f}."
+        f"The {label} so far on a small simulated stream. At the end it is {values[-1]:.4f}, "
+        f"and that of the {comparator} is {compared[-1]:.4f}."
     )
     return Curve(label, values, comparator, compared, caption)
 
