@@ -481,8 +481,8 @@ def federated(filled: Filled, folder: Path) -> list[Drawn]:
         )
         x, y = "clients by regret", "regret after the last round"
         for runs, name, how in (
-            (by_site, "written", "on data split by site"),
-            (apart, "consecutive", "on data of which each client has consecutive rows"),
+            (by_site, "written", "on data sets that are split by site"),
+            (apart, "consecutive", "on data sets whose clients have consecutive rows"),
         ):
             if runs:
                 figure = _panels(runs, style.sorted_clients, x, y, low=0.0)

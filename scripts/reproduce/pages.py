@@ -369,8 +369,8 @@ def _paper_page(
     return _joined([
         f"# {paper['title']}", "## Does it reproduce?", verdict_text(cells),
         "" if answer(counts(cells)) == NOT_RUN else paper["verdict"], claims_table(paper, cells),
-        "A cell has the number of data sets on which the claim holds, and the range of the "
-        "differences between the first learner and the best of the others.",
+        "A cell counts the data sets on which the claim holds. In brackets is the range over the "
+        "data sets of the difference between the first learner and the best of the others.",
         *_pictures(drawn), "## Settings that differ from the text",
         "Cells are mean differences from the published numbers that the setting affects.",
         _known_table(paper, cells), "## Numbers", LEGEND.format(paper["file"]), *folded,
@@ -617,9 +617,11 @@ def _theory(paper: Mapping[str, Any], filled: Filled) -> list[str]:
         "\n".join(f"- {', '.join(names)}: {note}" for note, names in notes.items()),
         "### Assumptions on these data",
         markdown(["assumption", "holds", "fails", "cannot be told", "where it fails"], lines),
-        f"For a Gaussian kernel of variance 1 and D = {D}, the smallest epsilon with "
-        f"probability {chance:g} is {min(smallest):.1f} to {max(smallest):.1f}, although no error "
-        f"exceeds 2. For epsilon = 0.1, D must be {min(needed):,.0f} to {max(needed):,.0f}.",
+        f"The theorems hold up to an error epsilon of the random features. With D = {D} features "
+        f"of a Gaussian kernel of variance 1, the error is below epsilon with probability "
+        f"{chance:g} only if epsilon is at least {min(smallest):.1f} to {max(smallest):.1f}, "
+        "depending on the number of inputs. But an error never exceeds 2. An epsilon of 0.1 takes "
+        f"{min(needed):,.0f} to {max(needed):,.0f} features.",
     ]  # fmt: skip
 
 
