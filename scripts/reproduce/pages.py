@@ -614,7 +614,7 @@ def _theory(paper: Mapping[str, Any], filled: Filled) -> list[str]:
     smallest = [regret_bounds.smallest_epsilon(chance, n, D, n) for n in d]
     return [
         "## Theory and experiment", paper["regret"], markdown(headings, body, 2),
-        "\n".join(f"- {', '.join(names)}: {note}" for note, names in notes.items()),
+        "\n".join(f"- {', '.join(names).capitalize()}: {note}" for note, names in notes.items()),
         "### Assumptions on these data",
         markdown(["assumption", "holds", "fails", "cannot be told", "where it fails"], lines),
         f"The theorems hold up to an error epsilon of the random features. With D = {D} features "

@@ -120,13 +120,13 @@ def bound_of_run(run: Run) -> Bound | None:
     notes = [f"{theorem.name} is unproved: {gap}"] if (gap := unproved(name, params)) else []
     if np.ptp(eta) or np.ptp(explore):
         notes.append(
-            "the theorem has constant rates. Decaying rates are replaced by their mean over rounds "
-            "1..t, for which nothing is proved"
+            "the theorem has constant rates, and the run has decaying ones. The bound has their "
+            "mean over rounds 1..t, for which nothing is proved"
         )
     if epsilon == LARGEST_EPSILON:
         notes.append(
-            f"with D={result['D']} no epsilon below 2 has probability {PROBABILITY:g}, and no "
-            "error exceeds 2: the theorem guarantees nothing for these random features"
+            f"with D={result['D']}, no epsilon below 2 has probability {PROBABILITY:g}. But no "
+            "error exceeds 2, so the theorem guarantees nothing for these random features"
         )
     side: Callable[..., Any]
     of_features: dict[str, Any] = {}
@@ -141,13 +141,14 @@ def bound_of_run(run: Run) -> Bound | None:
         if size is None:
             return None
         notes.append(
-            f"1/q and 1/q-bar have their largest value, |dominating set| / xi, for {size} nodes"
+            f"the bound has the largest possible 1/q and 1/q-bar: |dominating set| / xi, with "
+            f"{size} nodes in the dominating set"
         )
         fixed["n_out"] = int(params["M"])
         rates |= {"xi": explore, "inverse_q": size / explore}
         side, of_features = regret_bounds.theorem5, {"C": theta_norm}
     else:
-        notes.append("beta is 1/N, the largest and most favourable value that it allows")
+        notes.append("the bound has beta = 1/N, the largest value that the theorem allows")
         fixed["beta"], rates["xi"] = 1 / N, explore
         side, of_features = regret_bounds.theorem6, {"C": theta_norm}
     last: dict[str, Any] = {key: values[-1] for key, values in rates.items()}
