@@ -189,7 +189,7 @@ def test_bound_of_a_run(invented):
     assert found.epsilon == 2.0  # nothing smaller is promised at D = 50
     assert found.full == pytest.approx(bounds.theorem2(T=T, **fixed, epsilon=2.0, C=C))
     assert found.value[-1] > T
-    assert not any("Decaying rates" in note for note in found.notes)
+    assert not any("decaying ones" in note for note in found.notes)
 
     found = theorems.bound_of_run(invented("sfg_r", max_squared_error=1.0))
     fixed = {"N": N, "beta": 1 / N, "eta": 0.01, "xi": 0.5, "L": L}
@@ -197,7 +197,7 @@ def test_bound_of_a_run(invented):
     assert found.value[-1] == pytest.approx(bounds.theorem6(T=T, C=C, **fixed))
 
     found = theorems.bound_of_run(invented("sfg"))
-    (size,) = re.findall(r"for (\d+) nodes", " ".join(found.notes))
+    (size,) = re.findall(r"with (\d+) nodes", " ".join(found.notes))
     assert 1 <= int(size) <= N
     assert 0 < found.theta_norm <= math.sqrt(1000)
 
@@ -220,7 +220,7 @@ def test_an_unproved_bound_says_so_where_it_is_evaluated_and_drawn(invented):
 def test_decaying_rates_enter_with_their_mean(invented):
     decaying = invented("gf", settings={"eta": "0.1/sqrt(t)"}, max_squared_error=1.0)
     found = theorems.bound_of_run(decaying)
-    assert any("Decaying rates" in note for note in found.notes)
+    assert any("decaying ones" in note for note in found.notes)
     mean = np.mean(0.1 / np.sqrt(np.arange(1, 401)))
     L = gradient_bound(1e-3)
     fixed = {"T": 400, "N": 76, "J": 2, "eta_e": 0.5, "L": L}
