@@ -39,7 +39,7 @@ n = ROWS // 40
 windows = np.arange(40) * n + n / 2
 fig, (top, bottom) = plt.subplots(2, figsize=(6, 5.4))
 top.plot(windows, adaptive[: 40 * n].reshape(40, n).mean(axis=1), label="adaptive")
-top.plot(windows, own[: 40 * n].reshape(40, n).mean(axis=1), "--", label="of its deviation")
+top.plot(windows, own[: 40 * n].reshape(40, n).mean(axis=1), "--", label="from its deviation")
 top.axhline(0.9, color="0.3", lw=0.8, ls=":")
 top.set(xlabel="row", ylabel="share of targets covered", ylim=(0, 1.03))
 top.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
