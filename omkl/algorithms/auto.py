@@ -155,8 +155,8 @@ class Auto:
              d, or m = 127 with more than 256 inputs. The 400 frequencies give F = 800 features. The
              M = 200 trees have a depth L of about 5 to 10, and count at most 32 for d. A row in
              which a tree grows takes O(L d W) for W rows, some milliseconds. A row in which the
-             ridge regression is solved takes O(F^3). Memory: O(N D^2 + N d (D + m) + F^2 + d W), of
-             which 1,000 d for neighbours.
+             ridge regression is solved takes O(F^3). O(N D^2 + N d (D + m) + F^2 + d W) memory, of
+             which neighbours take 1,000 d.
     Bound    none. Without fading and clipping the regret of a mixture against the best fixed one
              is O(sqrt(N T ln T)), as in ``ml_poly``. Here rows fade with a memory of 1,000, and the
              regret may grow with T.
