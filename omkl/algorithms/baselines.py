@@ -123,10 +123,7 @@ KEEPS_EVERY_ROW = {"bounded_memory": "exact kernels keep every row: the curse of
 
 
 @register_as(
-    "rbf",
-    representation=GROWING,
-    kernels=gaussian_kernel,
-    expected_failures=KEEPS_EVERY_ROW,
+    "rbf", representation=GROWING, kernels=gaussian_kernel, expected_failures=KEEPS_EVERY_ROW
 )
 class Rbf:
     """RBF: online regression with one exact Gaussian kernel exp(-||x - x'||^2 / bandwidth).

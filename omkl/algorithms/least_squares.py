@@ -40,12 +40,7 @@ def update_least_squares(params, state, t, y, selection):
     learn_every(state.model, selection.scratch, selection.f, y, 1.0)
 
 
-@register_as(
-    "ridge",
-    representation=RAW_FORECASTERS,
-    kernels=linear_kernel,
-    reads_uncut=True,
-)
+@register_as("ridge", representation=RAW_FORECASTERS, kernels=linear_kernel, reads_uncut=True)
 class Ridge:
     """Online linear ridge: the forecaster of Vovk, Azoury and Warmuth on the inputs and a constant.
 

@@ -84,10 +84,7 @@ def _no_scratch(model: Constant, threads: int) -> NoScratch:
 
 
 CONSTANT = Representation(
-    name="constant",
-    fresh=_fresh_constant,
-    scratch=_no_scratch,
-    draws_features=False,
+    name="constant", fresh=_fresh_constant, scratch=_no_scratch, draws_features=False
 )
 
 

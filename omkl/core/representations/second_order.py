@@ -294,11 +294,7 @@ def _fresh_ridge(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: i
 
 
 RECURSIVE = Representation(
-    name="recursive",
-    fresh=_fresh_ridge,
-    scratch=rls_scratch,
-    draws_features=True,
-    beside=(LINEAR,),
+    name="recursive", fresh=_fresh_ridge, scratch=rls_scratch, draws_features=True, beside=(LINEAR,)
 )
 FORECASTERS = RECURSIVE._replace(scratch=forecaster_scratch)
 RAW_FORECASTERS = FORECASTERS._replace(draws_features=False)
@@ -386,11 +382,7 @@ def fresh_walk(kernels: Sequence[Kernel], d: int, D: int, seed: int, prior: floa
 
 def _walk_scratch(model: RandomWalk, threads: int) -> WalkScratch:
     N, W = model.theta.shape
-    return WalkScratch(
-        z=aligned((N, W)),
-        product=aligned((N, W)),
-        variance=np.zeros(N),
-    )
+    return WalkScratch(z=aligned((N, W)), product=aligned((N, W)), variance=np.zeros(N))
 
 
 @inlined
@@ -586,7 +578,5 @@ def learn_both(model, scratch, f, y):
 
 
 STACKED_RLS = FORECASTERS._replace(
-    name="recursive on two levels",
-    fresh=_fresh_stacked,
-    scratch=_stacked_scratch,
+    name="recursive on two levels", fresh=_fresh_stacked, scratch=_stacked_scratch
 )
