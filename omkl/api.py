@@ -113,8 +113,9 @@ def learner(
         difference to the last target of the series, divided by the usual change of the series.
     season
         For "auto": length of a season in rows of a series, such as 7 for days of a week, or several
-        lengths. None: the learner searches for seasons after 500 and after 1,500 targets, and with
-        several series up to 12,000 targets. 0: no season.
+        lengths. 0: no season. None: the learner searches for seasons after 188 targets, and each
+        time the number of targets has doubled, up to 1,504. With several series the searches go on
+        up to 12,032 targets, as long as no season is found.
     series_delay
         "date": all rows of a date are predicted before one of them is learned. The dates are a
         column of the rows, or ``dates=``. 0: each row is learned before the next is predicted.
@@ -166,8 +167,8 @@ def panel(
     Parameters
     ----------
     algorithm
-        An algorithm with a state of constant size, without counts or indices: "ridge",
-        "ridge_rff", "raker", "rfomkr", ...
+        An algorithm whose state has a constant size and consists of real numbers: "ridge",
+        "ridge_rff", "raker", "rfomkr", ... The trees of "auto" also need counts and indices.
     series
         Name of the column that names the series of a row; None: the methods take the series as a
         separate argument.
@@ -408,8 +409,8 @@ def sweep(
     settings
         As in ``omkl.run``. A list contains several values, each of which makes a run: ``D=[50,
         100]``. Put a value that is itself a list in another list: ``dataset={"inputs": [["a",
-        "b"]]}``. ``kernels`` may be a single dictionary, such as a list of bandwidths, or a list of
-        names and lists.
+        "b"]]}``. ``kernels`` is the name of a dictionary, a list of names, or a list of lists of
+        kernels, such as ``[[0.1, 1.0], [0.5]]``. Each name and each inner list makes a run.
 
     Returns
     -------

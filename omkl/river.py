@@ -155,7 +155,7 @@ class _Online(LearnerParameters, base.Estimator):
         return x, checked(series)
 
     def _learn(self, x: Mapping[Any, Any], label: Any, anew: bool = False) -> None:
-        """Learn a row. ``anew`` is True if its label has a new class or a new output."""
+        """Learn a row. ``anew``: make a new learner first, for a new class or a new output."""
         kept: dict[str, Any] = {}
         x, series = self._with_series(x)
         if anew or self._learner is None or x.keys() != self._known:

@@ -56,10 +56,11 @@ class Chunk(NamedTuple):
     series  (n,) series of each row of a panel, whole numbers or texts; None without series
     far     (n,) bool, whether a row has an input far from the earlier values of its column; None
             if inputs are not standardised online
-    ahead   (n, d) inputs scaled by the rows whose targets were known at the prediction; None if
-            targets are not late, because x is then scaled in the same way
-    raw     (n, d) inputs before online standardisation, including the levels of hashed columns,
-            which are 0 in x; None if x is not standardised and has no levels
+    ahead   (n, d) inputs that the prediction reads: each row is standardised by itself and by the
+            rows whose targets are known when it is predicted. None if targets are not late: x is
+            then standardised in the same way
+    raw     (n, d) inputs before online standardisation. Hashed columns have levels in ``raw`` and 0
+            in x. None if x is not standardised and no column is hashed
     """
 
     x: np.ndarray
@@ -187,8 +188,8 @@ def as_data_error(where: str) -> Iterator[None]:
 def _is_bug(error: Exception) -> bool:
     """Return whether an error is a bug of omkl, and not caused by a damaged file.
 
-    An error of a general class is a bug if code of omkl raised it. Libraries raise such errors for
-    damaged files.
+    Errors such as AttributeError are always bugs. An error of a general class, such as ValueError,
+    is a bug only if a function of omkl raised it: libraries raise these errors for damaged files.
     """
     if isinstance(error, AttributeError | NameError | AssertionError | Warning):
         return True

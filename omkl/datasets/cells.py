@@ -192,8 +192,10 @@ def number_format(counts: Mapping[str, int], decimal: str) -> NumberFormat | Non
     """Return the number format that can read most cells of a column of text.
 
     ``counts`` is the number of cells with each text. If two formats read equally many cells, the
-    one with the ``decimal`` mark is chosen. Return None if the format reads too few cells. Also
-    return None if the column has codes: digits only, beside texts with letters or flags.
+    one with the ``decimal`` mark is chosen. Return None if the format reads less than half of the
+    cells, or less than 90 % if numbers have a unit. Also return None if the numbers seem to be
+    codes: they have no signs or marks, other texts or flags occur, and less than 90 % of the cells
+    are numbers.
     """
     if counts and all(text in FLAGS for text in counts):
         return NumberFormat(flags=True)

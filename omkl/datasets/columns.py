@@ -9,9 +9,9 @@ categories   at most MOST_CATEGORIES different words in the first rows. Each wor
              that is 0 or 1, in the order of appearance. A word that first occurs later is 0 in all
              of these inputs
 hashed       more different words. They share HASHED inputs that are 0 or 1: the checksum of a word
-             decides which one is 1. Two more inputs are for ``auto``: the mean and the number of
-             the targets of rows with this word. The code of a cell has 0 for the number, and in
-             place of the mean the level of the word, a checksum. ``auto`` replaces both
+             decides which one is 1. Two more inputs are for ``auto``. ``encode`` sets the first to
+             the level of the word (``level_of``), and the second to 0. ``auto`` replaces the first
+             by the mean and the second by the number of the earlier targets with this level
              (``omkl.datasets.scaling.LevelMeans``). All other learners read 0 for both
 date         hour (if there is one), weekday (Monday is 0), day of the year, and days elapsed since
              the first row. A clock time becomes its hour
@@ -446,9 +446,9 @@ class Column:
     def read(self, series: pd.Series) -> tuple[np.ndarray, int | None]:
         """Return the cells (n,) as numbers, indices of words or microseconds.
 
-        A missing cell becomes NaN, or NO_TIME in a column of dates. So does an invalid cell, which
-        does not have the format of the column. The second result is the index of the first invalid
-        cell, or None.
+        A cell is invalid if it does not have the format of the column. Missing and invalid cells
+        become NaN, or NO_TIME in a column of dates. The second result is the index of the first
+        invalid cell, or None.
         """
         if (whole := self._read_whole(series)) is not None:
             return whole, None
@@ -814,9 +814,9 @@ def level_of(text: str) -> int:
 
 
 def levels_in(inputs: Sequence[str]) -> np.ndarray:
-    """Return the indices (L,) of the inputs for means of targets, which contain levels.
+    """Return the indices (L,) of the inputs that contain levels of hashed columns.
 
-    Each of them is followed by the input for the number of these targets.
+    ``auto`` replaces a level by the mean of its targets, and the next input by their number.
     """
     pairs = enumerate(itertools.pairwise(inputs))
     found = [

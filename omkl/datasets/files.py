@@ -59,7 +59,7 @@ class FileContent:
 
     @contextlib.contextmanager
     def open(self) -> Iterator[IO[bytes]]:
-        """Open the file for reading bytes. Raises ``ChangedFile`` if it changed by the end."""
+        """Open the file for reading bytes. Raises ``ChangedFile`` if the file changes meanwhile."""
         self._require_same()
         try:
             with _opened(self.path) as file:

@@ -153,7 +153,7 @@ def _giveaway(X: np.ndarray, y: np.ndarray, names: Sequence[str]) -> Iterator[st
     """Yield a warning if one or two inputs reveal the target.
 
     They reveal it if their linear fit leaves very little of the target's variance unexplained, and
-    much less than the fit of the last target.
+    much less than a linear fit by the previous target leaves.
     """
     X, y = _standardised(X), _standardised(y)
     by_last = float(np.mean(y[1:] * y[:-1])) ** 2

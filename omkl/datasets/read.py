@@ -430,7 +430,11 @@ def precision() -> dict[str, Any]:
 
 
 def _require_names(header: Sequence[str], decimal: str, where: str) -> None:
-    """Raise DataError for a header of numbers that are not all whole. Years can be names."""
+    """Raise DataError if the first line is no header.
+
+    It is no header if it is ``sep=``, or if all cells are numbers and some of them are not whole.
+    Whole numbers can be names, such as years.
+    """
     if re.fullmatch(r"sep=.?", header[0].strip()):
         raise DataError(f"{where}: its first line is no header. Set dataset.skip_lines=1.")
     try:
@@ -463,8 +467,8 @@ def _require_one_header(
 ) -> None:
     """Raise DataError if the first row looks like a second header row.
 
-    It does if there are at least two columns whose other cells are all numbers, and the cells of
-    the first row in these columns are texts or blank.
+    Only columns count in which all later cells are numbers. The first row looks like a header if
+    there are at least two such columns, and it has no number in them, but at least one text.
     """
     texts: dict[str, Any] = {}  # first cell by column
     n_numbers = 0

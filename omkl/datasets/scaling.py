@@ -75,14 +75,15 @@ class Moments:
         return self._taken(self._state[None], values, learns=True)
 
     def standardised_each(self, values: np.ndarray) -> Standardised:
-        """Return rows (n, C) standardised, each row as if it came next. Nothing is learned."""
+        """Return rows (n, C), each standardised by the learned rows and itself. Learn nothing."""
         return self._taken(np.stack([self._state, self._state]), values, learns=False)
 
     @staticmethod
     def _taken(slots: np.ndarray, values: np.ndarray, learns: bool) -> Standardised:
-        """Standardise values by the moments in the first of ``slots``.
+        """Standardise values (n, C) by the moments in ``slots[0]``.
 
-        If ``learns`` is False, these moments do not change, and the last slot is overwritten.
+        If ``learns`` is False, ``slots[0]`` does not change. ``slots`` then has a second slot as
+        scratch space, which is overwritten.
         """
         found, runs = Standardised.empty(values.shape), (np.array([0, len(values)]), ONE_SLOT)
         robust_moments.standardise_rows(
@@ -237,7 +238,12 @@ class TargetScaler:
         self._follow(ONE_ROW, self._one, np.empty((2, self.n_lags)), self._of_one)
 
     def _follow(self, rows: np.ndarray, y: np.ndarray, lags: np.ndarray, out: np.ndarray) -> None:
-        """Learn all targets y except the last one, which is NaN, and set ``now`` and ``lags``."""
+        """Learn the targets y (n + 1,), of which the last is NaN, and set ``now`` and ``lags``.
+
+        ``rows`` is [0, n + 1]. For each target, its past targets are written to ``lags``
+        (n + 1, n_lags), and the scaled target, centre, unit and number of known targets to ``out``
+        (4, n + 1).
+        """
         _follow_targets(rows, ONE_SLOT, self._moments, self._last, self.scaled, y, lags, 0, out)
         _, centre, unit, n_known = out[:, -1].tolist()
         self.now, self.lags = TargetUnits(n_known, centre, unit), lags[-1]
@@ -311,7 +317,7 @@ class LevelMeans:
         return out
 
     def of_row(self, x: np.ndarray) -> np.ndarray:
-        """Return the means and counts (2 L,) for the row x (d,), at the indices ``places``."""
+        """Return the means and numbers (2 L,) that ``filled`` writes at ``places`` of x (d,)."""
         return self.filled(x[None, :])[0, self.places]
 
     def arrays(self) -> dict[str, np.ndarray]:

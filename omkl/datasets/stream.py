@@ -100,9 +100,9 @@ class Stream:
     name, task      name of the data set; "regression" or "classification"
     classes         classes as spelled in the data, in the order of their codes; () in a regression
     where           name of the file or of the data set, for error messages
-    n_rounds        number of rounds T. None if it is unknown before the whole stream is read: for
-                    CSV files, and for tables whose incomplete rows are dropped, unless scaling
-                    "whole" has counted the rows
+    n_rounds        number of rounds T; None as long as it is unknown. Scaling "whole" counts the
+                    rounds at the beginning. Otherwise T is unknown for CSV files, and for tables
+                    whose rows may be dropped or lack a target, until the whole stream is read
     n_inputs        number of inputs d, lags included
     n_lags          number of lags, which are the last inputs
     scaling         "columns", "whole" or "none"
@@ -178,9 +178,9 @@ class Stream:
 
     @cached_property
     def is_cut(self) -> bool:
-        """True if the source has rows beyond the limit.
+        """True if the source has more rows than the limit.
 
-        A source of unknown length is read up to the limit.
+        If the number of rows is unknown, read the source until it ends or exceeds the limit.
         """
         limit = self._limit
         if limit is None:
@@ -213,7 +213,10 @@ class Stream:
 
     @cached_property
     def known_ahead(self) -> np.ndarray:
-        """Indices of inputs known ahead. With a horizon they are taken from the target's row."""
+        """Indices of the inputs whose later values are known in advance.
+
+        With a horizon h the stream reads these inputs of row t from row t + h.
+        """
         taken = [column for column in self.columns if column.inputs]
         return known_ahead(taken, self._declared)
 
@@ -230,8 +233,8 @@ class Stream:
     def missing(self) -> dict[str, int]:
         """Number of missing values of each column that has any, after a whole pass.
 
-        If missing values are replaced by the mean of the whole file, the whole file is counted, and
-        otherwise the streamed rows.
+        The streamed rows are counted. If the mean of the whole file replaces missing values, all
+        rows of the file are counted.
         """
         filled = getattr(self._source, "filled", None)
         counts = self._blank if filled is None else filled
@@ -314,7 +317,7 @@ class Stream:
         return _regrouped(self._streamed(), size)
 
     def softened(self, X: np.ndarray) -> np.ndarray:
-        """Return rows X (n, d) as learners that need bounded inputs read them."""
+        """Return rows X (n, d) with bounded inputs: softened, if they are standardised."""
         return softened(X) if self.scaling == "columns" else X
 
     def truth(self, size: int) -> Iterator[np.ndarray] | None:
@@ -428,7 +431,7 @@ class Stream:
         labels.require_rows()
 
     def _with_scaled_inputs(self, chunk: Chunk, moments: Moments, late: LateMoments) -> Chunk:
-        """Return a chunk with scaled inputs, and a mask of the rows far out."""
+        """Return a chunk with scaled inputs, and with the fields ``far``, ``ahead`` and ``raw``."""
         raw, x = chunk.x, without_levels(chunk.x, self._levels)
         if len(self._levels):
             chunk = chunk._replace(x=x, raw=raw)
@@ -525,9 +528,10 @@ def ahead(chunks: Iterable[Chunk], horizon: int, known: np.ndarray) -> Iterator[
 
 
 def ahead_in_series(chunks: Iterable[Chunk], horizon: int, known: np.ndarray) -> Iterator[Chunk]:
-    """Replace targets as ``ahead`` does, by those ``horizon`` rows later in the same series.
+    """Replace the target of each row by the target ``horizon`` rows later in the same series.
 
-    The result is one chunk, so all rows are in memory.
+    Parameters and inputs that are known ahead are as in ``ahead``. The result is one chunk, so all
+    rows are in memory.
     """
     rows = list(chunks)
     if not rows:

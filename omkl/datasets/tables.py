@@ -385,8 +385,8 @@ class TableSource:
     drop    remove rows with a missing value
     mean    if ``causal`` is True, a missing input stays NaN, and the stream replaces it by the mean
             so far. Otherwise it is replaced by the mean of its column in the whole file, including
-            later rows. A missing target stays NaN, unless ``fills_target`` is True, as in the
-            published experiments
+            later rows. A missing target stays NaN. Only if ``fills_target`` is True, the mean of
+            the whole file replaces it, as in the published experiments
     """
 
     has_truth = False
@@ -433,7 +433,7 @@ class TableSource:
             yield Chunk(X, y, rows, series=series)
 
     def _whole_means(self, with_target: bool) -> np.ndarray:
-        """Return the means (d + 1,) of the columns. The mean of an unneeded target is NaN."""
+        """Return the means (d + 1,) of the columns; NaN for the target unless ``with_target``."""
         width = len(self._table.names)
         total, count, n = np.zeros(width), np.zeros(width), 0
         for values, *_ in map(self._finite, self._table.raw()):

@@ -29,7 +29,7 @@ def rates_of(settings: IntervalSettings) -> tuple[float, ...]:
 
 
 class IntervalState(NamedTuple):
-    """State of ``AdaptiveIntervals``, and the number of known targets (1,)."""
+    """State of ``AdaptiveIntervals``: number of known targets (1,), and state of ``Conformal``."""
 
     n_known: COUNTS
     conformal: conformal.State
@@ -47,7 +47,8 @@ class AdaptiveIntervals:
     settings
         Level and rate.
     late
-        Whether to ignore the first error, which has no unit if targets are scaled online.
+        Whether to ignore the first error. Set this if targets are standardised online: before the
+        first target there is no scale, so the first error is not comparable with later ones.
     """
 
     def __init__(self, settings: IntervalSettings, late: bool) -> None:
@@ -63,7 +64,8 @@ class AdaptiveIntervals:
         Parameters
         ----------
         trace
-            Predictions (n,), and whether each target was requested. Other targets are ignored.
+            Predictions (n,), and whether each target was requested. Targets that were not
+            requested are ignored.
         y
             (n,) targets, NaN if unknown.
         far
@@ -114,7 +116,7 @@ class AdaptiveIntervals:
     def follow_one(
         self, y_hat: float, scored: bool, y: float, far: bool, group: float = ALONE
     ) -> None:
-        """Learn the error of one prediction. The state then equals that after ``follow``.
+        """Learn the error of one prediction, exactly as ``follow`` does.
 
         Parameters
         ----------
@@ -142,7 +144,7 @@ class AdaptiveIntervals:
         return self._conformal.half_width(far)
 
     def half_widths(self, far: np.ndarray) -> np.ndarray:
-        """Return the half-widths (n,) of the intervals of rows, each as if it came next."""
+        """Return the half-widths (n,) of rows, which all use the errors learned so far."""
         return np.where(far, self.half_width(True), self.half_width(False))
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -150,7 +152,7 @@ class AdaptiveIntervals:
         return snapshot.copies(self._state)
 
     def restore(self, kept: Mapping[str, np.ndarray]) -> None:
-        """Restore the result of ``arrays`` of intervals with the same settings."""
+        """Restore the state that ``arrays`` returned for intervals with the same settings."""
         snapshot.require_fit(self._state, kept)
         self._n_known = int(kept["n_known"][0])
         self._conformal.restore(below("conformal.", kept))
@@ -213,9 +215,9 @@ class LeastTarget(NamedTuple):
         self.least[0] = min(float(self.least[0]), y)
 
     def take(self, y: np.ndarray, starts: np.ndarray) -> np.ndarray:
-        """Return the limit (n,) of each row of ``Block.y``, and learn its known targets.
+        """Return the limit (n,) of each row, and learn the known targets y (n,).
 
-        The limit of a row precedes all targets of its group.
+        The limit of a row uses only targets before its group. ``starts`` is ``Block.starts``.
         """
         known = ~np.isnan(y)
         n = np.append(self.n, self.n + np.cumsum(known))
@@ -234,8 +236,8 @@ class WidthState(NamedTuple):
     n          (1,) number of errors so far
     error      (1,) running mean of absolute errors, over about 1,000 rows
     scores     (2,) fading sums of the interval scores of the plain and the learned intervals
-    n_squares, squares   (N_GROUPS,) number and running mean, for each group of rows, of the squares
-               of error / expected error
+    n_squares, squares   (N_GROUPS,) number and running mean of (error / expected error) ** 2 in
+               each group of rows
     outputs    (WINDOW,) last outputs of the learner, in order of arrival; NaN for empty entries
     """
 
@@ -290,7 +292,7 @@ class RowWidths:
         Parameters
         ----------
         row
-            Row (d,) as the learner reads it.
+            Inputs (d,) of the learner.
         y_hat, half, spread
             Prediction, half-width of its plain interval, and its standard deviation.
         far
@@ -308,7 +310,7 @@ class RowWidths:
         spread: np.ndarray,
         far: np.ndarray,
     ) -> Ends:
-        """Return the intervals of rows, each as if it came next. Nothing changes.
+        """Return the intervals of rows, which all use the errors learned so far. Learn nothing.
 
         Parameters
         ----------
@@ -364,8 +366,8 @@ class RowWidths:
         Parameters
         ----------
         rows, far
-            Rows (n, d) as the learner reads them, and a mask (n,) of the rows with an input far
-            outside its usual range.
+            Inputs (n, d) of the learner, and a mask (n,) of the rows with an input far outside its
+            usual range.
         trace, half
             Predictions, and half-widths of their plain intervals, (n,).
         y
@@ -460,7 +462,12 @@ class RowWidths:
     def _count(
         self, error: float, half: float, below: float, above: float, scale: float, group: int
     ) -> None:
-        """Count an error, and add the interval scores of the plain and the learned interval."""
+        """Learn the error of a row, and add the interval scores of its two intervals.
+
+        ``error`` is the target minus the prediction. ``half`` is the half-width of the plain
+        interval. ``below`` and ``above`` are the widths of the learned interval. ``scale`` is the
+        expected error of the row, and ``group`` the index of its group.
+        """
         self._n += 1
         if math.isnan(scale):
             return
@@ -483,7 +490,7 @@ class RowWidths:
         return found | snapshot.copies(self._state)
 
     def restore(self, kept: Mapping[str, np.ndarray]) -> None:
-        """Restore the result of ``arrays`` of an object with the same settings."""
+        """Restore the state that ``arrays`` returned for an object with the same settings."""
         snapshot.restore(self._learner, below("learner.", kept))
         for group, pair in enumerate(self._sides):
             for side, one in enumerate(pair):

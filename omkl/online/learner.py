@@ -238,7 +238,10 @@ class OnlineLearner:
         return TargetSeries(make, self.inputs, settings.seasons, n_slots, intervals, settings.late)
 
     def _settle(self) -> None:
-        """Remove parts that are no longer needed, also from stored predictions."""
+        """Remove an ended search for seasons, and learned widths that units of series replace.
+
+        The widths of stored predictions are removed too.
+        """
         if self._targets[0].drops_widths():
             self._recent.forget_widths()
 
@@ -656,7 +659,7 @@ class OnlineLearner:
     def far_out(self, X: Any) -> np.ndarray:
         """Return a mask (n, d) of the inputs that are more than 4 deviations from their mean.
 
-        Mean and deviation are those of the column so far, as if the row came next. Nothing is
+        Mean and deviation are those of the learned rows together with the row itself. Nothing is
         learned. If more than half of the values of a column are the same number, only the other
         values define the deviation. Raises ValueError if the learner does not scale its inputs.
         """
@@ -927,12 +930,16 @@ class OnlineLearner:
 
     @property
     def _units(self) -> TargetSeries | None:
-        """The part that has units of series and searches for seasons; None if there is none."""
+        """Part that predicts in units of series and searches for seasons, or None."""
         return self._targets[0].series if self._targets else None
 
     @property
     def bytes_per_series(self) -> int:
-        """Bytes that a series takes in the arrays, which can have room for twice as many series."""
+        """Bytes that a series takes in the arrays.
+
+        The arrays can have room for up to twice the number of series in memory. The bytes of this
+        spare room are not included.
+        """
         self._require_inputs()
         return self._units.bytes_per_series if self._slots is not None and self._units else 0
 
@@ -1035,10 +1042,10 @@ class OnlineLearner:
     def _standardised_groups(
         self, X: np.ndarray, starts: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
-        """Return rows standardised for learning and for prediction, and a mask of rows far out.
+        """Return rows standardised for learning, rows standardised for prediction, and a mask.
 
-        For prediction all rows of a group are standardised by the rows before the group. The second
-        result is None if it equals the first.
+        For prediction each row of a group is standardised by itself and by the rows before the
+        group. The second result is None if it equals the first. The mask is ``Block.far``.
         """
         if len(starts) == len(X) + 1:
             learned, far = self._standardised(X, learns=True)
@@ -1118,7 +1125,7 @@ class OnlineLearner:
         return X
 
     def _standardised_row(self, x: np.ndarray, learns: bool) -> tuple[np.ndarray, bool]:
-        """Check and standardise one row (d,), and return whether it is far out.
+        """Check and standardise one row (d,), and return whether an input is ``far_out``.
 
         The numbers equal those of ``_standardised``.
         """
@@ -1136,7 +1143,7 @@ class OnlineLearner:
         return x, is_far
 
     def _standardised(self, X: np.ndarray, learns: bool) -> tuple[np.ndarray, np.ndarray]:
-        """Return standardised rows (n, d), and a mask (n,) of the rows far out.
+        """Return standardised rows (n, d), and a mask (n,) of rows with an input ``far_out``.
 
         If ``learns`` is True, the moments learn the rows.
         """
@@ -1171,10 +1178,11 @@ class OnlineLearner:
             ignored. Inputs are not scaled if the algorithm standardises them itself. Targets (n,),
             or (n, m) of m outputs; NaN for an unknown target, and class codes in a classification.
         far
-            (n,) bool, whether each row is far out, so that its interval is wider; None: no row is.
+            (n,) bool, whether each row has an input far outside its usual range, so that its
+            interval is wider; None: no row has one.
         ahead
-            The same rows, scaled by the rows that were known at their prediction. They differ from
-            X if there is a ``delay`` or a group of several rows; None: X.
+            The same rows, each scaled by itself and by the rows learned before its prediction. They
+            differ from X if there is a ``delay`` or a group of several rows; None: X.
         slots
             Slot (n,) of the series of each row, from ``slots_of``; None: a stream without series.
         starts

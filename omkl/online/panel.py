@@ -153,7 +153,11 @@ class Panel:
 
     @property
     def bytes_per_series(self) -> int:
-        """Bytes that a series takes in the arrays, which can have room for twice as many series."""
+        """Bytes that a series takes in the arrays.
+
+        The arrays can have room for up to twice the number of series in memory. The bytes of this
+        spare room are not included.
+        """
         self._require_inputs()
         return sum(array[FRESH].nbytes for array in self._own().values())
 
@@ -218,9 +222,9 @@ class Panel:
         -------
         Predictions
             Prediction of each row, made before its target was learned, as for ``OnlineLearner``.
-            The interval of a series is NaN before the first error of the series, and before any
-            series has two different errors. The interval has width 0 as long as all errors of the
-            series are 0.
+            The interval of a series is NaN before the first error of this series. All intervals
+            are NaN until one of the series has an error after an error other than 0. From then on
+            an interval has width 0 as long as all errors of its series are 0.
 
         Raises
         ------
@@ -437,7 +441,10 @@ class Panel:
         return {name: array for name, array in arrays if not _is_own(name, array)}
 
     def _like(self, shape: tuple[int, ...]) -> State:
-        """Return a state with arrays (*shape, ...) of initial values in place of (S, ...)."""
+        """Return the state with initial values for new series: arrays (*shape, ...).
+
+        Arrays that all series share are those of this panel.
+        """
 
         def fresh(name: str, array: np.ndarray) -> np.ndarray:
             if not _is_own(name, array):
@@ -505,7 +512,10 @@ ADVICE = (
 
 
 def _require_numbers(one: OnlineLearner) -> None:
-    """Raise ValueError if the state of a series contains counts or indices, as for ``auto``."""
+    """Raise ValueError unless the state of a series consists of floating-point numbers.
+
+    The state of a random generator is allowed. ``auto`` is not, because its trees have indices.
+    """
     algorithm, slots = one.algorithm, PanelLearner(one.learners[0]).slots
     own = [field for field in snapshot.fields(slots) if len(field.array) > 1]
     if any(field.array.dtype.kind != "f" for field in own if not field.name.startswith("rng.")):

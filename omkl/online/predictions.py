@@ -78,7 +78,7 @@ class RowPrediction(NamedTuple):
     asked    whether the target is requested
     spread   expected standard deviation of the target
     low, high   ends of the interval
-    far      whether the row has an outlying input
+    far      whether the row has an input far outside its usual range
     scored   whether intervals learn from the error of this prediction
     past     past targets that the prediction used: lags, and ``Learner.context`` of each core
              learner
@@ -101,7 +101,10 @@ class RowPrediction(NamedTuple):
 
 
 def stacked(predictions: Sequence[RowPrediction], y: np.ndarray) -> Predictions:
-    """Stack the predictions of n rows. A NaN in the targets y, (n,) or (n, m), is not requested."""
+    """Stack the predictions of n rows with targets y, (n,) or (n, m).
+
+    ``asked`` is False where the target is NaN.
+    """
     asked = np.array([row.asked for row in predictions], dtype=np.bool_)
     return Predictions(
         np.array([row.y_hat for row in predictions], dtype=np.float64),

@@ -39,7 +39,7 @@ CYCLES, DAYS = {"hour": 24.0, "weekday": 7.0, "day_of_year": 365.25}, "days_elap
 
 
 class FirstRows(NamedTuple):
-    """Rows that new units learn when seasons are found, each field a list of blocks.
+    """Stored rows, which new units learn when seasons are found. A field is a list of blocks.
 
     rows   (n, d) scaled rows
     raw    (n,) predictions by the learner of raw targets
@@ -207,7 +207,7 @@ class TargetSeries:
     # --- Blocks of rows ---------------------------------------------------------------------------
 
     def n_before_search(self, block: Block) -> int:
-        """Return how many rows of a block precede the next search for seasons, or new units.
+        """Return how many rows of a block precede the next search, or the next change of units.
 
         Both take place between two groups of rows. The result is 0 if one of them is due already.
         The next group must then be learned with ``learn_row``.
@@ -305,7 +305,7 @@ class TargetSeries:
         return series.mixed(self.state, units)
 
     def width(self, half: np.ndarray, slots: np.ndarray) -> np.ndarray:
-        """Convert half-widths (n,) of intervals to the unit of the target, for rows by slot."""
+        """Convert half-widths (n,) in units of series ``slots`` (n,) to the unit of the target."""
         if self.learner is None:
             return half
         return series.units_of(self.state, self._lags, slots).width(half)
@@ -385,7 +385,7 @@ class TargetSeries:
     def _keep(
         self, X: np.ndarray, raw: np.ndarray, y: np.ndarray, slots: np.ndarray, rounds: np.ndarray
     ) -> None:
-        """Count learned rows. Store them until no more seasons are searched.
+        """Count learned rows, and store them until the last search for seasons has ended.
 
         The arguments are the fields of ``FirstRows``, for a block.
         """
@@ -400,7 +400,7 @@ class TargetSeries:
             self._due = self.n_rows
 
     def _change(self) -> None:
-        """Begin new units that are ready. Search for seasons if a search is due."""
+        """Replace the units by their successor, if any. Search for seasons if a search is due."""
         self._due = 0
         if made := self._successor:
             self._replay(self.n_rows, n_left=0)
@@ -416,9 +416,10 @@ class TargetSeries:
     def _search(self) -> None:
         """Search for seasons. If new ones are found, prepare units with them.
 
-        The search takes place after EARLY targets, and each time their number has doubled, up to
-        SEARCHED. If no season is found in a stream of several series, the search is repeated up to
-        MOST. A season next to a known one is not added, because its lags are inputs already.
+        The first search takes place after EARLY targets, and a further one each time their number
+        has doubled, until it exceeds SEARCHED. In a stream of several series the searches go on
+        until it exceeds MOST, as long as no season is found. A season is not added if its length is
+        within 5 % of a known season, because the lags of the known season are inputs already.
         """
         assert self._first is not None
         first = self._first.joined(self._d)
@@ -437,7 +438,7 @@ class TargetSeries:
             self._first = None
 
     def _with(self, seasons: tuple[int, ...]) -> TargetSeries:
-        """Return units with these seasons that have learned no row."""
+        """Return a new ``TargetSeries`` with these seasons, which has learned no row."""
         made = copy.copy(self)
         made.seasons, made.n_rows, made._first, made._successor = seasons, 0, None, None
         made._intervals = copy.deepcopy(self._no_errors)
@@ -445,7 +446,7 @@ class TargetSeries:
         return made
 
     def _replay(self, n_times: int, n_left: int = 1) -> bool:
-        """Let the successor learn groups of stored rows in ``n_times`` turns.
+        """Let the successor, the units with new seasons, learn stored rows in ``n_times`` turns.
 
         A turn ends after REPLAYED rows. It ends earlier if trees grow, which takes up to 10 ms. The
         last ``n_left`` groups are not learned, because the last one may be incomplete. Return

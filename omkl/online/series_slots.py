@@ -120,7 +120,7 @@ class SeriesSlots:
         yield slice(start, len(codes)), np.array(slots_of_rows, dtype=np.int64)
 
     def _take(self, names: Sequence[SeriesName]) -> list[int]:
-        """Assign slots to new series, and return the slots. Their state is not yet initial."""
+        """Assign slots to new series, and return them. The caller writes their initial state."""
         n = len(names)
         slots = [self._free.pop() for _ in range(min(n, len(self._free)))]
         used = self._first + len(self._slots) + len(self._free) + len(slots)

@@ -71,8 +71,9 @@ class LearnerSettings:
     series_delay        0: each row is learned before the next; "date": all rows of a date are
                         predicted before one of them is learned
     max_series          largest number of series in memory; None: no limit
-    late                number of further rows (of a series) after which a target is known. It
-                        decides which known targets have the season's phase of the predicted row
+    late                number of further rows (of a series) after which a target is known. The lag
+                        of a season then leads to the last known target in the same phase of the
+                        season as the predicted row
     """
 
     algorithm: str

@@ -31,8 +31,8 @@ class TargetLearner:
     scaler
         Past values of the target, and its mean and deviation so far.
     levels
-        Mean of the target per category, which replaces the code of the category in a row; None if
-        no input is coded in this way.
+        Means and numbers of targets, which replace the levels of hashed columns in a row; None if
+        no column is hashed.
     intervals
         Intervals of one width; None if the learner has no intervals.
     widths
@@ -87,11 +87,11 @@ class TargetLearner:
         return softened(X) if self.softens else X
 
     def _inputs_now(self, Z: np.ndarray) -> np.ndarray:
-        """Return the inputs of the core learners for rows Z, each as if it came next."""
+        """Return the inputs of the core learners for rows Z, with the latest past targets."""
         return self._inputs(self.levels.filled(Z) if self.levels else Z)
 
     def _past(self, z: np.ndarray) -> np.ndarray:
-        """Return the inputs that depend on past targets: lags, and means of z's categories."""
+        """Return the inputs of z that depend on past targets: lags, and inputs from ``levels``."""
         lags = self.scaler.lags
         return np.concatenate([lags, self.levels.of_row(z)]) if self.levels else lags
 
