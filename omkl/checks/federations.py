@@ -162,10 +162,12 @@ def check_privacy(case: Case) -> None:
 
 
 class Sent(NamedTuple):
-    """Messages of one client in n rounds. The server broadcasts the same state in every round.
+    """Messages of one client in n rounds: W parameters of each of m kernels, and E losses.
+
+    The server broadcasts the same state in every round.
 
     theta      (N, W) parameters of N kernels that the server broadcasts
-    announced  (n, A) indices of the kernels that the server announces
+    announced  (n, A) indices of the A kernels that the server announces
     rows       (n, m) indices of the kernels in each message
     values     (n, m, W) parameters of these kernels
     losses     (n, E) losses in each message
@@ -254,7 +256,7 @@ def check_noise(case: Case) -> None:
 
 
 def check_budget(case: Case) -> None:
-    """Check that clients send at most ``upload`` numbers, and that a lower limit is an error."""
+    """Check that a client sends at most ``upload`` numbers a round. A lower limit is an error."""
     X, y = streams(30)
     federation = case.learner(max_upload=None)
     most = case.algorithm.upload(federation.params, *federation.server.model.theta.shape)
@@ -290,7 +292,7 @@ CHECKS = shared.with_shared(globals())
 
 
 def names() -> list[str]:
-    """Return the algorithms of the suite."""
+    """Return the names of the algorithms that this suite checks."""
     return federated.names()
 
 

@@ -198,7 +198,8 @@ def check_predict_changes_nothing(case: Case) -> None:
 def check_predict_and_learn_apart(case: Case) -> None:
     """Check that ``predict_one`` and ``learn_one`` give the same results as ``partial_fit``.
 
-    Predictions of other rows, missing predictions, and pickling must change nothing.
+    Some rows are learned without a prediction, further rows are predicted, and the learner is
+    pickled. None of this may change a result.
     """
     X, y = case.stream()
     whole, apart = case.learner(), case.learner()
@@ -237,8 +238,8 @@ def check_snapshot(case: Case) -> None:
 def check_widths(case: Case) -> None:
     """Check that blocks and single rows give the same results, for any number of features.
 
-    The processor computes with packs of numbers. The three cases have features that fill whole
-    packs, and features with a remainder.
+    Compiled code computes several features at a time. One of the tested numbers of features is a
+    multiple of this number. The other two leave a remainder.
     """
     if not case.representation.draws_features:
         raise Skip("has no random features")
@@ -286,8 +287,8 @@ def check_spread(case: Case) -> None:
 def check_honesty(case: Case) -> None:
     """Check that a learner uses only the kernels that it selects.
 
-    In every round the frequencies of all other kernels are set to NaN. This must change neither the
-    predictions nor theta of the other kernels.
+    In every round the frequencies of the kernels that are not selected are set to NaN. This must
+    change neither the predictions nor the parameters theta of these kernels.
     """
     if not case.representation.draws_features:
         raise Skip("evaluates all kernels: there are no others")
@@ -360,7 +361,7 @@ def check_importance_weights(case: Case) -> None:
 def opener(learner: Learner, state: Any) -> Callable[[int], None]:
     """Return a function that selects the kernels of round t, for a row of zeros.
 
-    It does not learn. This makes tens of thousands of random selections ten times as fast.
+    The function does not learn, so tens of thousands of selections take a tenth of the time.
     """
     X, y, trace = np.zeros((1, INPUTS)), np.zeros(1), empty_trace(1)
     run_block = specialise_on_first_call(compiled_for(type(learner.params), protocol.run_block))
@@ -397,9 +398,10 @@ def check_permutation(case: Case) -> None:
 def check_permuted_graph(case: Case) -> None:
     """Check that the order of the dictionary does not matter with a feedback graph.
 
-    The settings avoid random numbers and ties. The node with the largest weight u is chosen from
-    the first round on, and no two nodes have equal u. With 8 inputs the integrals of the kernels
-    differ by 30 orders of magnitude. xi is so small that ties in the dominating set do not matter.
+    Each kernel is a node of the graph and has a weight u. The settings avoid random numbers and
+    ties. From the first round on, the node with the largest u is chosen, and no two nodes have
+    equal u. With 8 inputs the overlaps of the kernels, which define the graph, differ by 30 orders
+    of magnitude. The exploration xi is so small that ties in the dominating set do not matter.
     """
     if "explore" not in case.settings:
         raise Skip("there is no graph, or it never stops drawing")
@@ -461,7 +463,10 @@ def check_one_kernel(case: Case) -> None:
 
 
 def _is_a_ridge_regression(case: Case, X: np.ndarray, y: np.ndarray) -> None:
-    """Compare predictions with a batch ridge regression, without forgetting and random walk."""
+    """Compare predictions after the last row with those of a batch ridge regression.
+
+    The learner neither forgets (``decay=1``) nor assumes that theta changes (``walk`` near 0).
+    """
     learner = case.learner(dictionary=(Kernel("gaussian", 0.5),), decay=1.0, walk=1e-15)
     z = features_of(learner.state.model.omega[0].copy(), X)
     settings = case.settings
@@ -477,7 +482,7 @@ def _is_a_ridge_regression(case: Case, X: np.ndarray, y: np.ndarray) -> None:
 def _is_a_perceptron(case: Case, X: np.ndarray, y: np.ndarray) -> None:
     """Compare predictions with a Perceptron that is computed from the Gram matrix of the kernel.
 
-    The limit of the norm is disabled.
+    The limit R of the classifier's norm is so large that it has no effect.
     """
     one = (Kernel("gaussian", 0.5),)
     learner = case.learner(dictionary=one, R=1e9)
@@ -570,7 +575,7 @@ CHECKS = shared.with_shared(globals())
 
 
 def names() -> list[str]:
-    """Return the algorithms of the suite."""
+    """Return the names of the algorithms that this suite checks."""
     return algorithms.names()
 
 

@@ -123,9 +123,10 @@ def _predicted(learner: OnlineLearner, columns: dict[str, Any] | None, file: str
 def _csv(
     names: Sequence[str], blocks: Iterable[Sequence[np.ndarray]], words: dict[str, Counter[str]]
 ) -> Iterator[str]:
-    """Yield blocks of columns as CSV text, then warn of new categories ``words``.
+    """Yield blocks of columns as CSV text, then warn of new categories.
 
-    The header is yielded with the first block. If the file cannot be read, nothing is printed.
+    ``words`` counts the new categories of each column. The header is yielded with the first block.
+    If the file cannot be read, nothing is printed.
     """
     header = csv_text([names])
     for columns in blocks:
@@ -141,11 +142,12 @@ def _with_known_ahead(
     columns: dict[str, Any],
     shifted: Callable[[Iterable[Chunk], int, np.ndarray], Iterator[Chunk]],
 ) -> Iterator[Chunk]:
-    """Yield the rows of a file. A target is the number of the row whose target is predicted.
+    """Yield the rows of a file. In place of a target, y is the number of the predicted row.
 
-    If the model has a horizon, inputs that are known ahead are taken from the row whose target is
-    predicted. If this row is not in the file, the target is NaN, and the user is warned.
-    ``shifted`` is ``stream.ahead``, or a function like it for rows of several series.
+    Without a horizon a row predicts its own target. With a horizon it predicts the target of a
+    later row, and the inputs that are known ahead are taken from this later row. If the file lacks
+    the later row, y is NaN, and the user is warned if there are inputs known ahead. ``shifted`` is
+    ``stream.ahead``, or a function like it for rows of several series.
     """
     chunks: Iterator[Chunk]
     chunks = (Chunk(X, rows.astype(float), rows, series=series) for X, rows, series in pieces)
@@ -212,7 +214,7 @@ def _of_series(
 
 
 def _whole(rows: np.ndarray) -> np.ndarray:
-    """Return row numbers (n,) as cells, "" for NaN."""
+    """Return row numbers (n,) as integers for CSV text, with "" in place of NaN."""
     return np.array(["" if np.isnan(row) else int(row) for row in rows], dtype=object)
 
 

@@ -177,10 +177,10 @@ def _print_hints(run: Run) -> None:
 
 
 def from_folder(folder: Path | None, typed: Sequence[str]) -> tuple[Sequence[str], Values]:
-    """Return the arguments of a command line, and the settings of the run in ``folder`` as values.
+    """Return the arguments of a command line, and the settings of the run in ``folder``.
 
-    Arguments take precedence over these values. Raises UsageError if there is no run in the folder,
-    or it is damaged.
+    Arguments take precedence over these settings. Raises UsageError if there is no run in the
+    folder, or it is damaged.
     """
     if folder is None:
         return typed, {}

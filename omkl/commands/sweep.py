@@ -84,7 +84,7 @@ def run(jobs: Jobs, folder: Path | None = None, n_jobs: int | str = 1) -> bool:
 def begin(folder: Path, jobs: Sequence[Settings], swept: Sequence[str]) -> list[Task]:
     """Create the folder of a sweep, and return its jobs. Jobs with equal settings occur once.
 
-    Files of jobs from an earlier start of the sweep are removed.
+    If the sweep was started before, the files of its jobs are removed.
 
     Parameters
     ----------

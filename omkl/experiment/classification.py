@@ -107,7 +107,7 @@ class ClassificationMetrics:
         rows
             Not used: all rows are scored.
         predictions
-            Predictions of the only seed.
+            One entry: the predictions of this seed.
 
         Raises
         ------
@@ -133,7 +133,7 @@ class ClassificationMetrics:
 
     @property
     def running(self) -> tuple[float, int]:
-        """Number of mistakes so far, and number of rounds."""
+        """Number of mistakes so far, and number of rounds so far."""
         return float(self.mistakes.total[0]), self.mistakes.n_rounds
 
     def require_enough(self) -> None:
@@ -147,19 +147,21 @@ class ClassificationMetrics:
 
 
 class OneSeed(NamedTuple):
-    """Results of one seed. A sum or mean is over its core learners: one, or one per class.
+    """Results of one seed, which has a single core learner or one core learner per class.
+
+    With several core learners, ``updates``, ``support`` and ``rows`` are sums over them.
 
     metrics     metrics of the seed
     weights     (N,) mean weight of each of N kernels
     importance  (C,) importance of the inputs, ``OnlineLearner.input_importance``
-    updates     (N,) sum of the numbers of updates of each kernel; of evaluations if the algorithm
+    updates     (N,) number of updates of each kernel; number of its evaluations if the algorithm
                 does not count updates
-    support     (N,) sum of the numbers of support vectors of each kernel
+    support     (N,) number of support vectors of each kernel
     used        (N,) number of rounds in which each kernel was evaluated
-    rows        sum of the numbers of rows in memory
+    rows        number of rows in memory
     model       content of ``model.npz``; None unless requested
     history     weights over time
-    baselines   baselines; None if an earlier seed has the same rows
+    baselines   baselines; None if an earlier seed has the same rows in the same order
     """
 
     metrics: ClassificationMetrics
@@ -227,7 +229,7 @@ def _summarise(job: Classification, done: Sequence[OneSeed], timing: Timing) -> 
 
 
 def _scores(of_seeds: Sequence[ClassificationMetrics]) -> dict[str, Any]:
-    """Return the sum of the confusion matrices, and the mean scores of probabilities, by seeds."""
+    """Return the confusion matrix (sum over the seeds), log loss and Brier score (means)."""
     entries: dict[str, Any] = {}
     if tables := [one.confusion.counts for one in of_seeds if one.confusion]:
         entries["confusion"] = np.sum(tables, axis=0).tolist()

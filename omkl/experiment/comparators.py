@@ -2,9 +2,10 @@
 
 A comparator is a ridge regression that is fitted to the whole stream, so the regret is static. It
 differs from the "best kernel's online learner", which has the smallest loss of all kernels that
-learn online. Regret is the sum of the learner's squared errors minus that of the comparator. The
-regularisation, lam per round, only affects the fit. A comparator is computed once for a whole
-sweep. A federation has comparators for each client and for all clients together.
+learn online. Regret is the sum of the learner's squared errors minus the sum of the comparator's
+squared errors. The regularisation (lam per round) is part of the fit, but not of the regret. A
+comparator is computed once for a whole sweep. A federation has comparators for each client and for
+all clients together.
 """
 
 from __future__ import annotations
@@ -120,7 +121,7 @@ LOOK_GROWTH = 1.25  # growth of the rounds from one test of kernels to the next
 
 
 def _bound(equations: np.ndarray, ridge: float) -> float:
-    """Return the minimum of the objective over the rounds so far, or -inf if it is unsolvable."""
+    """Return the minimum of a kernel's objective over the rounds so far; -inf if unsolvable."""
     try:
         return solve(equations, ridge)[0]
     except np.linalg.LinAlgError:
@@ -130,11 +131,12 @@ def _bound(equations: np.ndarray, ridge: float) -> float:
 def _slack(T: int, D: int, squares: float, ridge: float) -> float:
     """Return a bound of the rounding errors in the comparison of two objectives.
 
-    ``squares`` is the sum of the squared targets. The normal equations and the targets form a
-    matrix of size 2 D + 1. A rounding error E of this matrix changes the objective by at most
-    ||E|| (1 + ||theta||^2). Sums over T rows and the factorisation have ||E|| <= (T + 2 D + 1) eps
-    trace, with eps the machine precision. The trace follows from features of norm 1, and
-    ||theta||^2 <= squares / ridge at the minimum. Both objectives have such an error.
+    ``squares`` is the sum of the squared targets, and ``ridge`` is the penalty of ||theta||^2. The
+    normal equations and the targets form a matrix A of size 2 D + 1. If rounding changes A by E,
+    the objective changes by at most ||E|| (1 + ||theta||^2). The sums over T rows and the
+    factorisation cause ||E|| <= (T + 2 D + 1) eps trace(A), where eps is the machine precision.
+    Features have norm 1, so trace(A) = T + 2 D ridge + squares. At the minimum
+    ||theta||^2 <= squares / ridge. The factor 4 allows for the errors of both objectives.
     """
     trace = T + 2 * D * ridge + squares
     eps = float(np.finfo(np.float64).eps)
@@ -351,8 +353,8 @@ def _kernel_ridge(job: Job, progress: Progress | None) -> dict[str, np.ndarray]:
 def _centred(job: Job) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield the blocks of a stream. With scaling "columns" subtract the mean from the targets.
 
-    The comparator has no intercept, so a mean far from 0 would increase its errors. Learners
-    standardise such targets online.
+    The comparator has no intercept, so targets with a mean far from 0 would increase its errors.
+    Learners need no such step, because they standardise these targets online.
     """
     mean = 0.0
     if job.stream.scaling == "columns":
@@ -382,7 +384,7 @@ class ClientsRidge(NamedTuple):
 
 
 class _Clients:
-    """Features and targets of each client's rows."""
+    """Inputs and targets of each client's rows, and their features for any kernel."""
 
     def __init__(
         self, omega: np.ndarray, X: np.ndarray, y: np.ndarray, lengths: np.ndarray
@@ -482,7 +484,7 @@ def load_or_compute(
     what
         Text that identifies the comparator among those of the job.
     make
-        Function that computes the arrays, by name.
+        Function that returns a dictionary with the arrays of the comparator.
     """
     folder = job.settings.outputs / "comparators"
     return load_or_make(folder, _comparator_identity(job, what), make)

@@ -1,10 +1,10 @@
 """Define the client and server apps of a deployed Flower federation (``docs/federation-app``).
 
-``federated.flower`` runs the rounds. This module reads the terms of the federation as settings of
-``omkl-run``. It saves the model of each client and of the server as a learner for
-``omkl.load_learner``. The learner predicts as its client or the server would in the next round.
-When it learns further rows, it learns like Raker: the parameters theta of each kernel follow the
-loss of this kernel, and the weights follow the losses.
+``federated.flower`` runs the rounds. All clients and the server have the same ``Terms``. This
+module converts them to settings of ``omkl-run``. It saves the model of each client and of the
+server as a file for ``omkl.load_learner``. The loaded learner predicts as this client or the server
+would in the next round. It learns further rows like Raker: the loss of each kernel updates the
+parameters theta and the weight of this kernel.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def server_app() -> ServerApp:
 
 
 def plan_of(terms: Terms) -> Plan:
-    """Return the plan of a federation from its terms. Raises ValueError naming a wrong setting."""
+    """Return the plan of a federation from its terms. Raises ValueError for a wrong setting."""
     typed = shlex.split(terms.settings)
     for word in typed:
         if word.lstrip("+~").startswith(OF_THE_DATA):
@@ -79,7 +79,10 @@ def plan_of(terms: Terms) -> Plan:
 
 
 def client_model(owner: DataOwner) -> bytes | None:
-    """Return ``model.npz`` of a client, for rows in its units; None for a neural network."""
+    """Return ``model.npz`` of a client; None for a neural network.
+
+    The model scales rows as the client does.
+    """
     plan, shared = owner.plan, owner.party.server
     own = owner.party.state._asdict()
     theta, log_w = shared.model.theta, shared.log_w
@@ -100,7 +103,8 @@ def server_model(coordinator: flower.Coordinator) -> bytes | None:
     """Return ``model.npz`` of the server; None for a neural network.
 
     If only clients have weights, all kernels of this model have equal weights. If the terms have no
-    bounds, the model expects standardised rows, because the server knows no units.
+    bounds, the model expects standardised rows, because the server has no rows for means and
+    deviations.
     """
     terms, state = coordinator.terms, coordinator.server.state
     units = _units_of_bounds(terms) if terms.bounds else None
@@ -109,7 +113,7 @@ def server_model(coordinator: flower.Coordinator) -> bytes | None:
 
 
 def _units_of_bounds(terms: Terms) -> Units:
-    """Return the bounds of the columns as means and deviations, for a learner that standardises."""
+    """Return units whose means are the middles of the bounds, and whose deviations the widths."""
     units = Units(terms._replace(scaling="columns", bounds={}))
     low, high = np.array([terms.bounds[name] for name in (*terms.inputs, terms.target)]).T
     middle, width = (low + high) / 2.0, high - low

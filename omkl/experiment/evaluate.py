@@ -57,7 +57,7 @@ class Metrics(Protocol):
 
     @property
     def running(self) -> tuple[float, int]:
-        """Sum of the losses so far, as a mean over the seeds, and the number of summed rounds."""
+        """Sum of the losses so far (mean over the seeds), and number of rounds in this sum."""
         ...
 
 
@@ -66,9 +66,9 @@ class RoundCounter:
 
     A round is a row with a target. If targets are standardised online, the scale is unknown until
     the first target has arrived. Rows predicted before are not scored: one row, or several if
-    targets are late. In a panel this holds for each series.
+    targets are late. In a panel each series has its own first target and its own unscored rows.
 
-    n_rows, n_rounds, n_blank   number of all rows, of rounds, and of rows without a target
+    n_rows, n_rounds, n_blank   numbers of all rows, of rounds, and of rows without a target
     n_unscored   number of rounds at the beginning that are not scored, at most ``metrics.FIRST``
     """
 
@@ -81,7 +81,7 @@ class RoundCounter:
 
     @property
     def unscored(self) -> tuple[int, bool]:
-        """Number of unscored rounds at the beginning, and whether each series has this number."""
+        """Number of unscored rounds at the beginning, and True if the number is for each series."""
         is_of_each = bool(self._n_after)
         return (1 + self._delay if is_of_each else self.n_unscored), is_of_each
 
@@ -171,7 +171,7 @@ class StreamJob(LearnerJob):
         raise NotImplementedError
 
     def keep(self, left: Left) -> Any:
-        """Return the results of a pass that ``result`` needs, so that others can be freed."""
+        """Return the part of a pass that ``result`` needs. The rest, such as learners, is freed."""
         return left
 
     def result(self, passes: Sequence[Any], timing: Timing, progress: Progress | None) -> Computed:
@@ -217,10 +217,11 @@ class StreamJob(LearnerJob):
         return max(1, self.settings.n_threads // len(self.seeds)) if several else 1
 
     def compute(self, progress: Progress | None = None, staging: Path | None = None) -> Computed:
-        """Stream the rows through the learner of every seed, in the passes of ``passes``.
+        """Stream the rows through the learner of every seed, and return the results.
 
-        Passes run in parallel threads. If there is only one pass, its seeds run in parallel
-        threads. Files with an entry per row are written to the folder ``staging``.
+        ``passes`` decides which seeds share a pass over the stream. Passes run in parallel threads.
+        If there is only one pass, its seeds run in parallel threads. Files with an entry per row
+        are written to the folder ``staging``.
         """
         passes, baselines = self.passes(), list[Baselines | None]()
         for number, seeds in enumerate(passes):
@@ -344,7 +345,7 @@ def _streamed(
 
 
 def _growing(blocks: Iterable[Chunk], most: int) -> Iterator[Chunk]:
-    """Cut blocks into parts that take about a second, so that a slow learner reports progress."""
+    """Cut blocks into parts of at most ``most`` rows that take about a second to learn."""
     n = min(FIRST_ROWS, most)
     for block in blocks:
         start = 0

@@ -1,36 +1,36 @@
 """Run federated jobs: from a resolved configuration to the numbers of the run folder.
 
 A federated run with R seeds and K clients has these entries in addition to those of
-``omkl.runs.run_folder``. Numbers in parentheses are equations of the federated papers.
+``omkl.runs.run_folder``. Equations are those of the federated papers.
 
 ``result.json``
     federated      scheme and n_clients;
                    rounds and least_rounds: rounds of the longest and of the shortest stream;
                    rows and rows_used: rows of the data set, and rows that clients have;
-                   max_upload, and the sent numbers and bytes (see ``communication``);
+                   max_upload, and the numbers and bytes that are sent (see ``communication``);
                    safeguards (if any): settings, requested and refused messages, and with privacy
                    the noise and its guarantee (``federated.privacy``);
                    exchange (unless a server takes part in every round): ``federated.exchange``;
                    disagreement (with exchange): relative distance of the clients after the last
                    round, mean over the seeds
-    regret         clients: regret (11). For each client, its loss minus the loss of its best online
+    regret         clients: equation (11). For each client, its loss minus that of its best online
                    kernel; then the mean over the clients. ``spread`` is the standard deviation over
                    the clients, mean over the seeds. ``largest_loss`` is the largest loss of a
                    kernel in a round
-                   clients_ridge: the same for squared errors, against each client's best ridge
-                   regression in hindsight (``experiment.comparators``)
-                   server: regret (12). The loss of all clients together minus that of the best
+                   clients_ridge: squared errors in place of losses, against each client's best
+                   ridge regression in hindsight (``experiment.comparators``)
+                   server: equation (12). The loss of all clients together minus that of the best
                    function for all clients. ``theta_norm`` is the norm of this function, per seed
     mse            per seed, mean over the clients of the MSE over their rounds
     baselines      mean, last, ridge: errors of a central forecaster that learns the rows of all
-                   clients in turn, round by round. mse is as for the learner; rmse and mae are over
-                   all rows
+                   clients in turn, round by round. mse is the mean over the clients, as for the
+                   learner; rmse and mae are over all rows
 
 ``curves.npz``, at P recorded rounds t
     mse            (R, P) mean squared error of all clients in the rounds up to t
     scored         (P,) number of rounds of all clients up to t
     regret_clients, regret_clients_ridge   (R, P) means over the clients
-    regret_server  (R, P) sum over the clients, as in (12)
+    regret_server  (R, P) sum over the clients, equation (12)
     client_mse, client_regret, client_ridge_regret   (R, K) after the client's last round
     client_sent    (R, K, 2) numbers and rows sent by each client
     client_rounds  (K,) rounds of each client
@@ -105,7 +105,7 @@ CLIENT_ROUNDS = 20_000  # rounds between progress reports, summed over the clien
 
 @dataclass(frozen=True, eq=False)
 class FederatedJob(Plan):
-    """Federated job. ``split`` contains the streams of all clients."""
+    """Job of a federation: a plan, and in ``split`` the streams of all clients."""
 
     split: Split
 
@@ -169,7 +169,8 @@ def choose_learner(
 ) -> Plan:
     """Check the settings, and return the plan of a federation: algorithm, parameters and D.
 
-    If ``D`` is not set, it is the largest number of features that ``max_upload`` allows.
+    If ``D``, the number of random features per kernel, is not set, it is the largest number that
+    ``max_upload`` allows.
 
     Parameters
     ----------
@@ -292,7 +293,7 @@ class Sums:
         self._last_loss = np.zeros(R)
 
     def add(self, rows: slice, traces: Sequence[FederatedTrace]) -> None:
-        """Add the rounds ``rows``. Raises FloatingPointError if predictions are not finite."""
+        """Add a range of rounds. Raises FloatingPointError if their predictions are not finite."""
         y, lengths = self.job.split.y[rows], self.job.split.lengths
         with np.errstate(over="ignore", invalid="ignore"):
             squared = np.stack([np.square(trace.y_hat - y) for trace in traces])
@@ -371,8 +372,8 @@ def _summarise(
 def communication(job: FederatedJob, runs: list[Federation]) -> dict[str, Any]:
     """Return how much a client and the server send, as means over clients and seeds.
 
-    The entries count numbers, which are float64 parameters and losses, and bytes. The index of a
-    row counts as bytes but not as a number. Random features are not sent, because clients and
+    The entries count numbers and bytes. Numbers are float64 parameters and losses. The index of a
+    kernel counts as bytes but not as a number. Random features are not sent, because clients and
     server draw them from the same seed.
     """
     settings, server, lengths = job.settings, runs[0].server, job.split.lengths
@@ -412,7 +413,7 @@ def exchanged(job: FederatedJob, runs: list[Federation]) -> dict[str, Any]:
 
 
 def _weights(run: Federation) -> np.ndarray:
-    """Return the present weights (N,). If clients have their own weights, they are means."""
+    """Return the weights (N,) of the kernels, as means if each client has its own weights."""
     N = len(run.server.model.theta)
     if "log_w" in run.clients._fields:
         return normalised(run.clients.log_w).mean(axis=0)
@@ -428,7 +429,7 @@ def against_comparators(
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Return the regrets, as entries of result.json and as curves.
 
-    These are regret (11), the same against ridge regressions in hindsight, and regret (12).
+    The regrets are ``clients``, ``clients_ridge`` and ``server`` (module docstring).
 
     Parameters
     ----------
@@ -470,7 +471,7 @@ def against_comparators(
 
 
 def over_clients(label: str, regret: np.ndarray) -> dict[str, Any]:
-    """Return the entry of regrets (R, K) of R seeds and K clients for result.json."""
+    """Return the entry of result.json for the regrets (R, K) of R seeds and K clients."""
     mean, deviation = mean_and_deviation(regret.mean(axis=1))
     spread = float(regret.std(axis=1, ddof=1).mean()) if regret.shape[1] > 1 else None
     return {"label": label, "mean": mean, "std": deviation, "spread": spread}

@@ -1,4 +1,4 @@
-"""Prepare jobs, with the common parts of ``regression``, ``classification`` and ``federation``."""
+"""Define the common parts of the jobs of regressions, classifications and federations."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ class Job(Protocol):
     def warm_up(self, compiled: Callable[[], object] = lambda: None) -> None:
         """Compile code, or load compiled code, before the time of the job is measured.
 
-        The learner is compiled first. Then ``compiled`` is called, which waits until another
-        process has compiled the baselines.
+        The learner is compiled first. Then ``compiled`` is called. It waits for the process that
+        compiles the baselines meanwhile (``processes.helper``).
         """
         ...
 
@@ -182,7 +182,7 @@ def require_finite(
 
 
 def kernel_curves(used: Sequence[Kernel]) -> dict[str, np.ndarray]:
-    """Return the families and bandwidths of kernels, as in curves.npz."""
+    """Return the families and bandwidths of kernels as entries of curves.npz."""
     return {
         "kernel_family": np.array([kernel.family for kernel in used]),
         "kernel_bandwidth": np.array([kernel.bandwidth for kernel in used]),
@@ -333,7 +333,7 @@ def _opened(settings: Settings, seeds: Sequence[int] | None) -> list[Stream]:
 
 
 def _bytes_of(streams: Sequence[Stream]) -> int:
-    """Return the bytes of the rows in memory, which streams of several seeds share."""
+    """Return the bytes of the rows in memory. Streams of several seeds share the same rows."""
     stream = streams[0]
     return 8 * (stream.n_rounds or 0) * (stream.n_inputs + 1)
 

@@ -98,8 +98,8 @@ def block_rows(block: int | None, d: int, R: int) -> int:
 def n_models(algorithm: Algorithm, stream: Stream, settings: Settings, R: int) -> int:
     """Return the number of models in memory at a time.
 
-    A regression has one model per seed. A classification streams one seed per thread, with one
-    model per seed, or one per class.
+    A regression has one model per seed. A classification has as many seeds in memory as threads.
+    Each of these seeds has one model, or one model per class.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def bytes_of(tree: Any) -> int:
 
 
 def usable_bytes() -> int:
-    """Return the bytes that this process can use: memory of the machine, or limit of a cgroup."""
+    """Return the bytes that this process can use: machine memory, or a lower cgroup limit."""
     found = [UNKNOWN_BYTES]
     if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
         found = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]

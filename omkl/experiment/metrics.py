@@ -49,7 +49,7 @@ class Recorder:
         self._held = 0
 
     def add(self, squared_errors: np.ndarray) -> None:
-        """Add the terms (R, n) of a block of n rounds."""
+        """Add the values (R, n) of a block of n rounds to the sums."""
         n = squared_errors.shape[1]
         # The order of additions must not depend on the blocks, so that results are equal.
         sums = np.cumsum(np.concatenate([self.total[:, None], squared_errors], axis=1), axis=1)
@@ -83,8 +83,8 @@ class Recorder:
 class ClientErrors:
     """Sum the squared errors of R forecasters for K clients, whose streams may differ in length.
 
-    rounds   running sums of each round's mean over all clients; errors after a client's last row
-             are 0
+    rounds   ``Recorder`` of each round's mean over all K clients. The error of a client is 0 after
+             its last row
     total    (R, K) sums of each client
     """
 
@@ -217,15 +217,15 @@ class LastRows:
         }
 
     def curves(self) -> dict[str, np.ndarray]:
-        """Return the rows as in curves.npz: recent_t, recent_y, ..."""
+        """Return the rows as entries of curves.npz: recent_t, recent_y, ..."""
         return {f"recent_{name}": values for name, values in self._rows.items()}
 
 
 class Accuracy:
     """Compute RMSE, MAE and R2 of R forecasters, in the unit of the target.
 
-    ``unit`` is the factor from the scale of the stream to the unit of the target. Terms are added
-    one by one, so that results do not depend on the split into blocks.
+    ``unit`` is the factor from the scale of the stream to the unit of the target. Errors are added
+    row by row, so that results do not depend on the split into blocks.
     """
 
     def __init__(self, n_forecasters: int, unit: float) -> None:
@@ -341,7 +341,7 @@ class Confusion:
 class ProbabilityScores:
     """Compute log loss and Brier score of predicted probabilities.
 
-    Terms are added one by one, so that results do not depend on the split into blocks.
+    Scores are added row by row, so that results do not depend on the split into blocks.
     """
 
     def __init__(self) -> None:
@@ -414,7 +414,7 @@ def spread_scores(squared_errors: np.ndarray, spread: np.ndarray) -> dict[str, n
 
 
 class MeanScores:
-    """Compute means of scores over the seeds, and over the rounds that have scores."""
+    """Compute the mean of each score: over the rounds with scores, then over the seeds."""
 
     def __init__(self, n_seeds: int) -> None:
         self.n_known = Recorder(n_seeds)
@@ -560,9 +560,9 @@ class WeightHistory:
             self._kept = {u: w for u, w in self._kept.items() if u % stride(t) == 0}
 
     def curve(self, T: int, *last: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Return the recorded rounds (G,) and the arrays (G, ...) after these rounds.
+        """Return the recorded rounds (G,), and the values (G, ...) of each array after them.
 
-        The last round is T, and ``last`` are the arrays after it.
+        Round T is the last recorded round. ``last`` are the values of the arrays after round T.
         """
         kept = {u: w for u, w in self._kept.items() if u % stride(T) == 0} | {T: last}
         arrays = map(np.stack, zip(*kept.values(), strict=True))
@@ -572,7 +572,7 @@ class WeightHistory:
 def weight_curves(
     histories: Sequence[WeightHistory], T: int, *last: np.ndarray, inputs: Sequence[str] = ()
 ) -> dict[str, np.ndarray]:
-    """Return weights and importance over time, means over the seeds, as in curves.npz.
+    """Return weights and importance over time, as entries of curves.npz (means over seeds).
 
     Parameters
     ----------
@@ -684,7 +684,7 @@ def forecaster_settings(
 
 
 def _skipped(d: int) -> dict[str, dict[str, Any]]:
-    """Return the omitted baselines with the reason, as in result.json, for d inputs."""
+    """Return the baselines that are omitted for d inputs, as entries of result.json."""
     reason = f"{d:,} inputs are more than {MOST_INPUTS:,}"
     return {"ridge": {"skipped": reason}} if d > MOST_INPUTS else {}
 
@@ -869,9 +869,10 @@ class SeasonalValue:
 
 
 class ClassBaselines(Baselines):
-    """Learn and score the baselines of a classification, each class against the rest.
+    """Learn and score the baselines of a classification.
 
-    ``squared`` are the numbers of mistakes.
+    Three or more classes are learned one by one, each against the others. ``squared`` sums mistakes
+    in place of squared errors.
     """
 
     NAMES = OF_CLASSES

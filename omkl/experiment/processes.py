@@ -104,7 +104,7 @@ def side_by_side(
 
 
 def _kill_workers() -> None:
-    """Kill idle workers before Python ends. Python waits for them, even for one that hangs."""
+    """Kill idle workers before Python ends, because Python would wait for a worker that hangs."""
     for process in multiprocessing.active_children():
         if process.name.startswith("LokyProcess"):
             process.kill()

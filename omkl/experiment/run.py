@@ -28,7 +28,7 @@ from omkl.utils.wording import cannot_use
 class Outcome(NamedTuple):
     """Outcome of a job.
 
-    run       the run. If the job failed, its files may exist only in memory
+    run       the run. If the job failed, the run may be in memory without files
     status    "complete", "reused" (it had finished before) or "failed"
     notes     remarks for the user
     settings  settings of the job; None if it failed
@@ -173,7 +173,7 @@ def _compute(
 
 
 def _finish(started: StartedJob, staging: Path, computed: Computed) -> Outcome:
-    """Publish the run. If sources were edited since it began, give it a name that is not reused."""
+    """Publish the run. If sources were edited since it began, no later job can reuse it."""
     settings, folder, facts = started.job.settings, started.folder, started.facts
     if edited := provenance.edited(facts.get("modules", {})):
         facts = facts | {"stamp": f"edited-{uuid.uuid4().hex[:9]}"}

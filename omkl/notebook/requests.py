@@ -153,7 +153,7 @@ def is_override(text: str) -> bool:
 def is_data(given: Any) -> bool:
     """Return whether a positional argument is a data set.
 
-    A text is a data set if it is the name of a file. A value that is no text is a data set.
+    A text is a data set if it is the name of a file. Any value other than text is a data set.
     """
     if not isinstance(given, str):
         return True
@@ -162,9 +162,9 @@ def is_data(given: Any) -> bool:
 
 
 def _of_dataset(given: Any, values: Mapping[str, list[Any]], outputs: Path) -> dict[str, list[Any]]:
-    """Return the values with settings added that choose a data set.
+    """Add the settings that choose a data set to ``values``, and return all.
 
-    The data set is given as a name, a path or a data frame.
+    ``given`` is the name of a data set, a path or a data frame. A data frame is stored as a file.
     """
     if hasattr(given, "to_pandas"):  # a frame of Polars or PyArrow
         given = given.to_pandas()

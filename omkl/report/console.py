@@ -51,7 +51,11 @@ def _in_units(result: Mapping[str, Any]) -> bool:
 
 
 def _baseline_rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the errors of baselines, the smallest first, and by how much the run's is smaller."""
+    """Yield the errors of the baselines, the smallest first.
+
+    A second line says by how many per cent the run's error is below the smallest of them. It is
+    omitted if the run's error is not below it.
+    """
     key, own = stats.compared_by(result)
     if key == "rmse" and not _in_units(result):
         key, own = "mse", "mse_mean"
@@ -110,7 +114,7 @@ def print_run(run: Run, console: Console) -> None:
 
 
 def print_notices(runs: Sequence[Run], console: Console) -> None:
-    """Print each warning about the rows once. If there are several data sets, name them."""
+    """Print each warning about the rows once, with its data set if the runs have several."""
     from rich.text import Text
 
     several = len({data_name(run) for run in runs}) > 1
@@ -191,7 +195,7 @@ def _print_table(title: str, rows: Iterable[tuple[str, str]], console: Console) 
 
 
 def _rows(run: Run) -> Iterator[tuple[str, str]]:
-    """Yield the lines (name, text) of a run: errors, comparisons, and then its parts."""
+    """Yield the lines (name, text) of a run: errors, baselines, data, experts, regret, time."""
     result = run.result
     n_seeds = len(result["seeds"])
     over = over_seeds(n_seeds)
@@ -254,7 +258,7 @@ def _rows(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def _series_rows(series: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the number of series, the best and worst series, and the comparison to baselines."""
+    """Yield the number of series, the best and worst ones, and on how many a baseline is worse."""
     few = series["n"] - series["ranked"]
     unranked = f"; {few:,} with too few rows are not ranked" if few else ""
     how = "learned together" if series["together"] else "a learner for each"
@@ -282,7 +286,7 @@ def _rows_text(result: Mapping[str, Any]) -> str:
 
 
 def _largest(values: Mapping[str, float], texts: Mapping[str, str]) -> str:
-    """Return the texts of the columns with the largest values, and the number of the others."""
+    """Join the texts of the columns with the largest values, and count the other columns."""
     columns = sorted(values, key=lambda name: -values[name])
     return few(texts[name] for name in columns)
 
@@ -308,7 +312,7 @@ def _class_rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _expert_rows(run: Run) -> Iterator[tuple[str, str]]:
-    """Yield the number of kernels, or of other experts if there are several."""
+    """Yield the number of kernels or other experts. A single expert is not mentioned."""
     result = run.result
     n, evaluated = result["n_kernels"], f"{result['kernels_per_round']:.4g} per row"
     if n and has_kernels(run):  # a neural network has no kernels
@@ -362,7 +366,7 @@ def _exchange_text(exchange: Mapping[str, Any], disagreement: float | None) -> s
 
 
 def _safeguards_text(done: Mapping[str, Any]) -> str:
-    """Format the safeguards that are used, the numbers of refused messages, and the privacy."""
+    """Format the safeguards that are set, the refused messages, and the privacy guarantee."""
     settings = {
         name: done[name] for name in ("clients_per_round", "trim", "max_change", "max_loss")
     }

@@ -149,7 +149,7 @@ def error(run: Run, into: Axes | None = None) -> Figure:
 
 
 def regret(run: Run, into: Axes | None = None) -> Figure | None:
-    """Draw the regret over the rows: the cumulative loss above that of each comparator."""
+    """Draw the regret against each comparator over the rows."""
     curves, stated = run.curves, run.result["regret"]
     names = [name for name in stated if f"regret_{name}" in curves]
     if not names:
@@ -207,8 +207,8 @@ def over_time(run: Run) -> Figure | None:
 def _draw_map(figure: Figure, axes: Axes, run: Run) -> None:
     """Draw a heat map of weights over time.
 
-    Kernels are sorted by family and bandwidth. Among other experts only those with the largest
-    weights have a line each.
+    Kernels are sorted by family and bandwidth. If the experts are not kernels, only those with the
+    largest weights have a line each.
     """
     curves = run.curves
     weights = curves["weights_over_time"]
@@ -223,9 +223,9 @@ def _draw_map(figure: Figure, axes: Axes, run: Run) -> None:
 
 
 def _name_largest(axes: Axes, shares: Array, names: Sequence[str]) -> Array:
-    """Return the lines (lines, G) of a heat map for shares (G, N) of N experts, and name them.
+    """Return the n lines (n, G) of a heat map for shares (G, N) of N experts, and label them.
 
-    The experts with the largest shares have a line each, and the others share one.
+    The experts with the largest shares have a line each. The sum of the other shares is one line.
     """
     order = np.argsort(np.nansum(shares, axis=0), kind="stable")
     rest, shown = order[:-MOST_NAMES], order[-MOST_NAMES:]
@@ -256,7 +256,7 @@ def _draw_shares(figure: Figure, axes: Axes, t: Array, values: Array, n: int, wh
 
 
 def _kernel_order(curves: Mapping[str, Array]) -> Array:
-    """Return indices that sort the kernels by family, in reverse order, and by bandwidth."""
+    """Return indices that sort kernels by family, the last family first, then by bandwidth."""
     family = curves["kernel_family"].tolist()
     names = list(dict.fromkeys(family))
     places = np.array([-names.index(name) for name in family])
@@ -483,7 +483,7 @@ def graph(run: Run, into: Axes | None = None) -> Figure | None:
 
 
 def clients(run: Run, into: Axes | None = None) -> Figure | None:
-    """Draw the regret (11) of every client after the last round, in increasing order."""
+    """Draw the regret of every client after the last round, in increasing order."""
     if "client_regret" not in run.curves:
         return None
     figure, axes = _single(3.6, into=into)

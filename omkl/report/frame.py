@@ -29,9 +29,10 @@ BASELINE = "baseline"
 def frame_of(runs: Sequence[Run], extra: Sequence[str] = ()) -> pd.DataFrame:
     """Return the frame of the runs, with the settings that vary and the settings ``extra``.
 
-    ``error_rate`` is a share, not per cent. The deviations over seeds are missing for one seed.
-    ``best`` is True for runs with a star among the runs on one stream (``stats.compare``), and
-    ``p_star`` is the p-value. ``regret`` is against the first comparator that was computed.
+    ``error_rate`` is a share from 0 to 1. A run with one seed has no deviation over seeds.
+    ``stats.compare`` compares the runs on one stream: ``best`` is True for runs with a star, and
+    ``p_star`` is the p-value of the test. ``regret`` is against the first comparator that was
+    computed.
     """
     rows = []
     for run, varying in zip(runs, naming.varying(runs, of_all=True), strict=True):

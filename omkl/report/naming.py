@@ -16,7 +16,7 @@ from omkl.utils.conf import NEUTRAL, PROSE, flattened
 
 
 def readable(value: float, like: float | None = None) -> str:
-    """Format a number with about four digits, or with as many decimals as ``like`` would have."""
+    """Format a number with about four digits, or with the decimals that ``like`` would get."""
     size = abs(value if like is None else like)
     if not 1e-4 <= size < 1e7:
         return f"{value:.4g}"
@@ -71,7 +71,7 @@ def varying(runs: Sequence[Run], of_all: bool = False) -> list[dict[str, Any]]:
     A parameter varies if two runs of one algorithm differ in it. A setting of the stream varies if
     two runs on one data set differ in it. Any other setting varies if two runs of one algorithm on
     one data set differ in it. If ``of_all`` is True, a setting that varies among some runs is
-    returned for all runs.
+    returned for every run that has this setting.
     """
     import pandas as pd  # imported here: it takes 0.3 s, and one run does not need it
 
@@ -137,7 +137,7 @@ class Entry(NamedTuple):
 
 
 def legend(runs: Sequence[Run]) -> list[Entry]:
-    """Return one entry per run. Equal entries on one stream also contain the key of the run."""
+    """Return one entry per run. Add the run's key where entries on one stream would be equal."""
     pairs = [
         {k: v for k, v in settings.items() if k not in of_stream(settings)}
         for settings in varying(runs)
@@ -191,7 +191,7 @@ def has_kernels(run: Run) -> bool:
 
 
 def expert_names(run: Run) -> list[str]:
-    """Return the names of experts that are not kernels, with lengths if names repeat."""
+    """Return the names of experts that are not kernels. Add the length scale if names repeat."""
     names = run.curves["kernel_family"].tolist()
     lengths = run.curves["kernel_bandwidth"].tolist()
     return [

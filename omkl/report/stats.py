@@ -15,7 +15,7 @@ of them. The failures make the standard error of the differences as large as the
 would not reject. Wilcoxon's test cannot reject with few seeds: its smallest p-value is 2/2^5 with
 five seeds, and 25 * 2/2^10 with ten seeds and 26 learners.
 
-The star has three limits:
+The star has three limitations:
 
 1. The learner that is truly best has a star in at least 95 of 100 tables (97 in simulations). A
    shared star does not show that learners are equal, because with few seeds the test rarely

@@ -81,7 +81,7 @@ def applied() -> Iterator[None]:
 
 
 def look(index: int) -> dict[str, Any]:
-    """Return the look number ``index`` of the cycle: colour, line style and marker."""
+    """Return colour, line style and marker number ``index``. Each list repeats at its end."""
     return {
         "color": COLOURS[index % len(COLOURS)],
         "linestyle": LINES[index % len(LINES)],
@@ -90,11 +90,11 @@ def look(index: int) -> dict[str, Any]:
 
 
 def looks_of(legend: Sequence[Entry]) -> dict[Entry, dict[str, Any]]:
-    """Return the look of every entry of the legend. Looks differ even without colour.
+    """Return colour, line style and marker of every entry. Lines differ even without colour.
 
-    If settings vary, each algorithm has a colour and a marker, and each setting a line style. If
-    they do not vary, or if there are more algorithms than colours, each entry has the next look of
-    the cycle.
+    If an algorithm has several entries, each algorithm has a colour and a marker, and each
+    combination of settings has a line style. If all algorithms have one entry, or if there are more
+    algorithms than colours, entry number k has ``look(k)``.
     """
     entries = list(dict.fromkeys(legend))
     learners = list(dict.fromkeys(entry.learner for entry in entries))
@@ -199,8 +199,8 @@ def band_line(
     t, mean, std
         Abscissae, means and deviations (n,); std None: no band. A single point has error bars.
     index
-        Number of the look in the cycle. It also shifts the markers, so that those of several lines
-        do not overlap.
+        Number of the line, for ``look``. It also shifts the markers along the line, so that the
+        markers of several lines do not overlap.
     label
         Text of the legend.
     floor
@@ -208,7 +208,7 @@ def band_line(
     opacity
         Opacity of the band.
     looks
-        Colour, line style and marker in place of those of ``index``.
+        Colour, line style and marker in place of ``look(index)``.
     """
     looks = look(index) if looks is None else looks
     if std is not None and len(t) > 1:
@@ -222,7 +222,9 @@ def band_line(
 
 
 def sorted_clients(axes: Axes, run: Run, index: int = 0) -> None:
-    """Draw the regret of each client after the last round in increasing order, with a band.
+    """Draw the regret of each client after the last round, in increasing order.
+
+    If there are several seeds, a band shows the standard deviation over the seeds.
 
     Parameters
     ----------
@@ -231,7 +233,7 @@ def sorted_clients(axes: Axes, run: Run, index: int = 0) -> None:
     run
         Run of a federation.
     index
-        Number of the look in the cycle.
+        Number of the line, for ``look``.
     """
     mean, std = mean_std(run.curves["client_regret"])
     order = np.argsort(mean)
@@ -336,7 +338,7 @@ def mean_std(values: Array) -> tuple[Array, Array | None]:
 
 
 def drawn_rounds(t: Array, skip: float = 0.0, limit: int = N_DRAWN) -> Array:
-    """Return the indices of the recorded rounds to draw. Early rounds are denser.
+    """Return the indices of the recorded rounds to draw, which are denser at the beginning.
 
     Parameters
     ----------

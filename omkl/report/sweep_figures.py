@@ -221,8 +221,9 @@ def against(frame: pd.DataFrame, x: str, y: str = "") -> Panels:
     """Return panels of the metric ``y`` of the runs over ``x``, a setting or another metric.
 
     Each data set has a panel. A line joins the runs of an algorithm that agree in all settings
-    except ``x``. If ``x`` is a metric, the runs must only agree in the settings that are not
-    numbers. If the values of ``x`` are texts, the panel has one horizontal line per value.
+    except ``x``. If ``x`` is a metric, the line joins the runs that agree in all settings
+    that are not numbers. If the values of ``x`` are texts, the panel has one horizontal line per
+    value.
 
     Parameters
     ----------

@@ -84,7 +84,7 @@ def _regret_text(row: dict[str, Any]) -> str:
 
 
 def _brief(value: float, like: float) -> str:
-    """Format a number with at most two decimals. ``like`` decides the decimals of large numbers."""
+    """Format a number with two decimals, or as ``readable`` does if ``like`` is 100 or more."""
     return f"{value:.2f}" if abs(like) < 100 else readable(value, like)
 
 

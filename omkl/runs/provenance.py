@@ -105,7 +105,7 @@ def _processor() -> str:
 
 @functools.cache
 def commit() -> str | None:
-    """Return the commit of the repository, followed by + if files differ; None if there is none."""
+    """Return the commit of the repository, with + if files differ from it; None if unknown."""
     found = _git("describe", "--always", "--abbrev=10", "--exclude=*", "--dirty=+")
     return None if found is None else found.strip()
 

@@ -30,7 +30,7 @@ PREDICTIONS, MODEL = "predictions.parquet", "model.npz"
 def folder_of(settings: Settings, stamp: str) -> Path:
     """Return the folder of the run with these settings, code and data.
 
-    If the run exists, this is its folder, even if the user's file was renamed since.
+    An existing run is found even if the user's file had another name when it ran.
     """
     runs, named = settings.outputs / "runs", f"{settings.name}-{stamp}"
     return min(runs.glob(f"*/{named}"), default=runs / str(settings.dataset["name"]) / named)
