@@ -67,7 +67,9 @@ def n_subsets(N, K, most):
 
 @inlined
 def measure(log_w, top, delta, gamma):
-    """Return K of (23), J of (58), and the number of bins of (26).
+    """Return the number K of good kernels, the bins J per kernel, and the number of all bins.
+
+    These are equations (23), (58) and (26) of the paper.
 
     Parameters
     ----------
@@ -76,7 +78,7 @@ def measure(log_w, top, delta, gamma):
     top
         The largest of them.
     delta
-        Smallest weight of a good kernel, as a share of the largest weight, in [0, 1).
+        A kernel is good if its weight divided by the largest weight exceeds delta, in [0, 1).
     gamma
         Most bins per kernel.
     """
@@ -92,7 +94,7 @@ def measure(log_w, top, delta, gamma):
 
 @inlined
 def add_by_coins(subset, n, first, last, J, bins, rng):
-    """Add each kernel first .. last - 1 to a subset with probability J / bins. Return its new size.
+    """Add each kernel first .. last - 1 to a subset with probability J / bins; return the new size.
 
     Parameters
     ----------
@@ -101,7 +103,7 @@ def add_by_coins(subset, n, first, last, J, bins, rng):
     first, last
         Range of kernels.
     J, bins
-        Number of bins of each kernel, and of all bins.
+        Number of bins that each kernel is in, and number of all bins.
     rng
         ``Uniform``.
     """
@@ -118,8 +120,7 @@ def draw_subset(params, state, rng):
     Parameters
     ----------
     params, state
-        Params with ``delta`` and ``gamma``, and state with ``w``, ``subset`` and ``n``, which are
-        written.
+        Params with ``delta`` and ``gamma``, and state. Its ``subset``, ``n`` and ``w`` are written.
     rng
         ``Uniform``.
     """
@@ -151,7 +152,7 @@ def choose_subset(state, selection):
 
 @inlined
 def learn_all(params, state, t, y, selection):
-    """Update every weight by (22) and every theta by (17), both with the losses of the old theta.
+    """Update all weights by equation (22) and all theta by (17), both with losses of the old theta.
 
     Parameters
     ----------
@@ -165,7 +166,10 @@ def learn_all(params, state, t, y, selection):
 
 @inlined
 def mean_of_subset(state, selection):
-    """Return the prediction (31), (32), with the weights at the time when the subset was drawn."""
+    """Return the prediction of equations (31) and (32): the weighted mean of the drawn subset.
+
+    The weights are ``state.w``, those from which the subset was drawn.
+    """
     n = selection.n_combined[0]
     if n == selection.f.shape[0]:
         return mean_of_all(state.log_w, selection.f)
@@ -190,9 +194,9 @@ class OmklAks:
                 set V_j of kernels, K of them on average.
              3. Draw a bin s. Bin j has the probability
                 alpha_j = (sum of w_i over V_j) / (J sum of w), (29).
-                The code only fills bin s: it draws a kernel by w, which is in bin s. Every other
-                kernel is in bin s with probability J / (gamma_t N). This gives the same
-                distribution.
+                The code only fills bin s: it puts one kernel, drawn with probability w_i / sum
+                of w, into bin s, and every other kernel with probability J / (gamma_t N). This
+                gives the same distribution of V_s.
              4. Predict the mean of f_i over V_s weighted by w, (31), (32).
              5. theta_i <- theta_i - eta grad L_i(theta_i), (17), and
                 w_i <- w_i exp(-eta_g L_i(theta_i)), (22), of all kernels, both at the theta_i that
@@ -208,10 +212,10 @@ class OmklAks:
     Reading  Algorithm 1 draws the subset of round t + 1 at the end of round t. The code draws it at
              the start of round t + 1, from the same weights. In round 1 all weights are equal, and
              all kernels predict. "J distinct bins": a throw into a bin that already has the kernel
-             is repeated. If (58) makes as many bins as there are subsets of size K, then (28) has
-             each subset once, but the construction in remark 1 does not. The experiments use remark
-             1, and so does this code for every K. Since J / (gamma_t N) = K / N, gamma changes the
-             collection of bins but not the distribution of the drawn subset.
+             is repeated. If there are as many bins as subsets of size K, equation (28) puts each
+             subset into one bin, and the random bins of remark 1 do not. The experiments use
+             remark 1, and so does this code for every K. Since J / (gamma_t N) = K / N, gamma
+             changes the collection of bins but not the distribution of the drawn subset.
     Differs  from the paper: none.
     """
 
@@ -253,7 +257,7 @@ class OmklAks:
 def must_ask(params, state):
     """Return whether the target must be requested even if the kernels agree.
 
-    This is so after M rows without a request, and in every row if eta_c is 0.
+    The target is requested after M rows without a request, and in every row if eta_c is 0.
     """
     return params.eta_c == 0.0 or state.unlabelled[0] >= params.M
 
@@ -352,7 +356,10 @@ class Amkl:
 
 @inlined
 def disagreement(state, selection, mean, farthest):
-    """Return the left side of (33): the largest mean squared distance of a kernel from V.
+    """Return the left side of equation (33), the disagreement of the kernels.
+
+    For every kernel j of all N kernels, take the sum of p_i (f_i - f_j)^2 over the kernels i of V.
+    The result is the largest of these sums.
 
     Parameters
     ----------
@@ -361,7 +368,7 @@ def disagreement(state, selection, mean, farthest):
     mean
         Prediction.
     farthest
-        Largest distance of a kernel's output from the mean.
+        Largest distance of a kernel's output from ``mean``.
     """
     n = selection.n_combined[0]
     if n == selection.f.shape[0]:
@@ -403,9 +410,10 @@ class AmklAks:
     Bound    none. Theorem 3 states O(sqrt(T)) with high probability under the conditions of
              theorem 2. It is false for the same reason, see AMKL and ``docs/errata.md``. At least
              one target in M + 1 is requested, (35).
-    Reading  The readings of OMKL-AKS and AMKL; also: d_l in (41), and d_l and d_r below it, are J
-             and K. In (33), p_i is (38), which sums to 1 over all kernels and to less over V. As
-             printed, j runs over all kernels, although section I restricts the criterion to V.
+    Reading  As for OMKL-AKS and AMKL. In addition: the symbol d_l in equation (41) is J. Below
+             (41), d_l is J and d_r is K. The p_i of (33) are those of (38): they sum to 1 over all
+             kernels and to less over V. As printed, j runs over all kernels, although section I
+             restricts the criterion to V.
     Differs  from the paper: none.
     """
 
@@ -460,11 +468,12 @@ class AmklRandom:
              M      most successive rows without a request, >= 1
     Cost     O(N D d) time per round; O(N D d) memory.
     Bound    none. At least one target in M + 1 is requested, as in (35) for AMKL.
-    Differs  none. From one request to the next there are (1 - (1 - rate)^(M + 1)) / rate rows on
-             average, so the share of requested targets tends to the inverse: 1 / (2 - rate) with M
-             = 1. With rate = 2 - 1 / s it requests as many targets as an AMKL of share s with M =
-             1, so the two differ only in which targets they request. One coin is tossed every
-             round, needed or not.
+    Differs  none. On average a request follows the previous one after
+             (1 - (1 - rate)^(M + 1)) / rate rows. The share of requested targets tends to the
+             inverse of this number: with M = 1 the share is 1 / (2 - rate). If AMKL with M = 1
+             requests the share s of the targets, then rate = 2 - 1 / s requests as many, and the
+             two differ only in which targets they request. The code tosses one coin in every
+             round, even if step 2 does not need it.
     """
 
     class Params(NamedTuple):

@@ -15,11 +15,11 @@ Symbols  eta0    scale of all steps, > 0
 Cost     O(N D d + N D log T) time per round; O(N D levels) memory.
 Bound    on every interval I at once O(sqrt(|I|) log T) against the best function; losses in
          [0, 1], ||x|| <= 1.
-Reading  The paper's text was not available. The rules follow a summary, in which the weights are
-         multiplied by the advantage. The factor 1 + eta r and the intervals are those of A.
-         Daniely, A. Gonen, S. Shalev-Shwartz (ICML 2015). r_I is clipped to [-1, 1], its range if
-         losses lie in [0, 1]. After 2^levels rounds there is no longer level, and intervals of the
-         longest level follow one another.
+Reading  The paper's text was not available. The rules follow a summary. It multiplies the
+         weights by the advantage r_I of an instance over the mixture. The factor 1 + eta r and the
+         intervals are those of A. Daniely, A. Gonen, S. Shalev-Shwartz (ICML 2015). r_I is clipped
+         to [-1, 1], its range if losses lie in [0, 1]. After 2^levels rounds there is no longer
+         level, and intervals of the longest level follow one another.
 Differs  from the paper: not known. The released code restarts the weights but not theta.
 
 >>> from omkl.checks import learners
@@ -61,8 +61,8 @@ class Params(NamedTuple):
 class Intervals(NamedTuple):
     """Coefficients of N kernels on J levels. W is D rounded up to a multiple of 8.
 
-    rows   ``RandomFeatures`` with the frequencies of the N kernels, but theta (J N, 2 W) and
-           norm2 (J N,) for all levels in turn
+    rows   ``RandomFeatures`` with the frequencies of the N kernels. Its theta (J N, 2 W) and
+           norm2 (J N,) have one block of N rows per level
     row    (J, N) int64, row of theta of kernel i on level j
     alive  (1,) int64, number of levels whose first interval has begun
     mix    (J,) weights of the levels, of sum 1
@@ -130,7 +130,7 @@ def begin_level(model, j):
 
 @inlined
 def gradient_steps_of_level(model, j, eta, lam, y, scratch):
-    """Do a gradient step for every kernel on level j, as ``gradient_steps`` does.
+    """Take a gradient step for every kernel on level j, as ``gradient_steps`` for one level.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def gradient_steps_of_level(model, j, eta, lam, y, scratch):
     y
         Target.
     scratch
-        Scratch of the evaluated row.
+        ``Scratch``, with the features and outputs at the current row.
     """
     W = model.rows.padded.shape[2]
     shrink = 1.0 - 2.0 * eta * lam

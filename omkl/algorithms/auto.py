@@ -32,7 +32,7 @@ def kernels_of_auto(params: Any, dictionary: Sequence[Kernel], d: int) -> Sequen
 def fresh_experts(
     params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int
 ) -> MixtureOfExperts:
-    """Make experts and mixtures for a target that is a number, before the first row.
+    """Make the experts and mixtures of ``auto`` for regression, as they are before the first row.
 
     Parameters
     ----------
@@ -80,27 +80,28 @@ class Auto:
                 - The mean of the targets, and the last target.
                 - 22 recursive ridge regressions (``GROUPS``). Each uses the forecast of Vovk,
                   Azoury and Warmuth, f = c + z'A^-1 b with A = lam I + sum_{s<=t} z_s z_s' and lam
-                  = 0.01 or 1. Features z are some of the columns and the constant 1. b sums z_s
-                  times the target minus c. Experts that read changes have the last target as c,
+                  = 0.01 or 1. Features z are some of the columns and the constant 1. b is the
+                  sum of z_s (y_s - c). Experts that read changes have the last target as c,
                   other experts the mean of the targets. 16 of the experts also have the sines and
                   cosines of D = 25 or 50 random frequencies of their columns, and only these if
                   there are more than 40 columns. Frequencies are normal (Gaussian kernel) or Cauchy
                   (Laplacian kernel) numbers for all columns, for one, or for two of them. In four
-                  experts old rows fade: A and b are multiplied by 0.98 to 0.998 per row. No
-                  variance exceeds its prior then, as in ``ewrls``.
+                  experts old rows fade: A and b are multiplied by 0.98 to 0.998 per row. A
+                  ceiling keeps every variance at or below its prior, as in ``ewrls``.
                 - The mean target of the 10 nearest of the last 1,000 rows. A row at squared
                   distance q of the standardised inputs has the weight 1 / (q / d + 0.001)^2.
                 - The linear expert of the inputs plus its mean error in these 10 rows.
                 - 100 boosted trees of at most 32 leaves on the raw inputs and the last two targets,
                   grown on the last 32,768 rows (fewer with more than 62 inputs). They are grown
                   after 500 rows, again when there are 1.4 times as many rows, and later after every
-                  quarter of the window. The wait is up to 8 times as long while the mixtures do not
-                  use trees: the weight is at most 0.1, and b in step 5 too. If the mixtures use one
-                  ensemble of trees, the other is only grown every fourth time. Half of the bins of
-                  a column lie around the cuts of the previous trees. A row makes the bins of one
-                  column or grows one tree, or more of them while the window has fewer than 65,536
-                  rows. New trees are used once all have grown. Of two equal cuts, that of a column
-                  of two values is taken.
+                  quarter of the window. The mixtures use these trees if their weight exceeds 0.1,
+                  and the trees of step 5 if b exceeds 0.1. While they use neither, the wait is up
+                  to 8 times as long. If they use only one of the two ensembles, the other is grown
+                  every fourth time. Half of the bins of a column lie around the cuts of the
+                  previous trees. Growth takes many rows: in each row of the stream, the bins of one
+                  column are made or one tree is grown, or several if the window has few rows. The
+                  old trees predict until all new ones are complete. If two cuts are equally good, a
+                  column with only two values is preferred.
                 - A ridge regression with lam = 0.05 on the sines and cosines of 400 normal
                   frequencies of all inputs, of three and of two. With at most 40 inputs, the inputs
                   and two past targets are features too. It learns from row 513 on, in tiles of 32
@@ -217,7 +218,7 @@ def n_classes(params: Any) -> int:
 def fresh_classifiers(
     params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int
 ) -> SoftmaxMixture:
-    """Make experts and mixtures for classes before the first row.
+    """Make the experts and mixtures of ``auto_classifier``, as they are before the first row.
 
     Parameters
     ----------
@@ -236,9 +237,10 @@ def fresh_classifiers(
 
 
 def classifiers(groups: Sequence[Group], d: int, seed: int, K: int) -> Experts:
-    """Return experts for classes, whose prior variances are those of logits.
+    """Return the logistic experts, whose coefficients have the prior variances of logits.
 
-    A logit is a difference of outputs of K classes, so prior variances are multiplied by 1 - 1 / K.
+    A logit depends on the difference between the outputs of K classes. Prior variances are
+    therefore multiplied by 1 - 1 / K.
 
     Parameters
     ----------
@@ -268,7 +270,7 @@ CLASSIFIERS = SOFTMAX_MIXTURE._replace(fresh=fresh_classifiers, accepts_blanks=T
 
 
 class Together:
-    """Form of ``AutoClassifier`` for K > 2 classes, which are learned together."""
+    """Variant of ``AutoClassifier`` for K > 2 classes: one learner for all of them."""
 
     class Params(NamedTuple):
         n_classes: COUNT
@@ -325,10 +327,10 @@ class AutoClassifier:
              K. Trofimov, IEEE Transactions on Information Theory 27 (1981). Trees as in ``auto``.
     Task     classification; full information; dictionary and D do not matter.
     Round    1. Standardise the inputs and the last two targets as ``auto`` does. Targets are the
-                numbers 0, .., K - 1 of the classes. Of two classes the target -1 counts as 0.
+                numbers 0, .., K - 1 of the classes. If there are two, the target -1 counts as 0.
              2. Evaluate N = 13 experts. Expert i gives probabilities p_ik of the classes:
                 - (n_k + 1/2) / (n + K/2), where n_k of the n rows so far had class k. A second
-                  expert only counts the rows whose previous row had the class of the last row.
+                  expert counts only those rows that followed a row of the most recent class.
                 - Ten logistic regressions, each with one matrix P and K vectors theta_k. p_ik is
                   0.9997 times the softmax of theta_k'z / sqrt(1 + pi v / 4), where v = z'P z, plus
                   0.0003 / K. They are linear in the inputs, or in inputs and past targets, with the
@@ -337,27 +339,27 @@ class AutoClassifier:
                   prior variances are multiplied by 1 - 1 / K. In some experts old rows fade.
                 - Boosted trees, grown as in ``auto``, but with at most 64 leaves and log loss. With
                   at most 32 classes there are min(100, max(20, 200 / K)) trees for each class.
-                  Their sums are the logits of a softmax, mixed with 0.0003 / K as above. Of two
-                  classes only the second has trees. A leaf is multiplied by 0.1, or by 10 over the
-                  number of trees if that is more. Until they are grown they predict the mixture of
-                  the other experts. The mixtures use them if their weight is above 0.05, or their
-                  |theta| in step 4 above 0.2.
+                  Their sums are the logits of a softmax, mixed with 0.0003 / K as above. If
+                  there are two classes, only the second has trees. A leaf is multiplied by 0.1, or
+                  by 10 over the number of trees if that is more. Until they are grown they predict
+                  the mixture of the other experts. The mixtures use them if their weight is above
+                  0.05, or their |theta| in step 4 above 0.2.
              3. Mix: p_k = sum w_i p_ik.
              4. Correct: m_k = log p_k + theta'z_k with z_k = (log p_1k - log p_k, .., log p_Nk -
                 log p_k, log p_k). theta and its covariance P are shared by the classes. The prior
                 variance is 0.3. q is 0.99999 times the softmax of m, plus 0.00001 / K.
-             5. Predict 2 p_k - 1 with p = sum u_j g_j; of two classes that of the second, +1. The
-                g_j are q, the mixture of step 3, and three experts: the two with counts, and the
-                first linear one. A row counts as a mistake if the largest p_k is that of another
-                class.
+             5. Predict 2 p_k - 1 for every class k, with p = sum u_j g_j. If there are two classes,
+                predict this number for the second class, +1. The g_j are q, the mixture of step 3,
+                and three experts: the two with counts, and the first linear one. A row counts as a
+                mistake if the largest p_k is that of another class.
              6. Update the logistic regressions: theta_k <- theta_k + s P z g_k with g_k = [y = k] -
                 p_k, where p_k is the softmax of theta_k'z of this expert. s in [0, 1] maximises log
                 p_y - s^2 v sum g_k^2 / 2. P <- (P - P z z'P / (v + r)) / decay with 1 / r =
                 max(0.4, 2 / K) Var(g) / sum g_k^2. Var is the variance over the classes by their
                 probabilities after the step. The correction moves in the same way along P g with g
                 = z_y - sum p_k z_k and 1 / r = Var(z_k'P g) / (g'P g)^2.
-             7. w_i <- w_i p_iy, scaled to sum 1; then w_i <- 0.999 w_i + 0.001 / N. The u_j
-                likewise, with g.
+             7. w_i <- w_i p_iy, scaled to sum 1; then w_i <- 0.999 w_i + 0.001 / N. The u_j of step
+                5 follow the same rule with g_jy in place of p_iy.
              With more than 256 inputs linear experts have their columns in parts, as in ``auto``,
              with noise r + v - v_k and the prior as above.
     Symbols  size  as in ``auto``

@@ -31,7 +31,7 @@ Draw = Callable[[np.random.Generator, int, int], np.ndarray]
 
 
 def normal(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
-    """Draw normal frequencies (n, D) of all inputs, divided by sqrt(n).
+    """Draw D normal frequencies for n inputs, as an array (n, D), divided by sqrt(n).
 
     The division is needed because the Euclidean distance of standardised rows grows like sqrt(n).
 
@@ -46,7 +46,7 @@ def normal(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
 
 
 def cauchy(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
-    """Draw Cauchy frequencies (n, D) of all inputs, divided by n.
+    """Draw D Cauchy frequencies for n inputs, as an array (n, D), divided by n.
 
     The division is needed because the L1 distance of standardised rows grows like n.
 
@@ -59,7 +59,11 @@ def cauchy(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
 
 
 def _ones(rng: np.random.Generator, n: int, D: int, numbers: np.ndarray) -> np.ndarray:
-    """Return frequencies (n, D) with one number per column, placed at all n inputs in turn."""
+    """Return D frequencies for n inputs, as an array (n, D), each of a single input.
+
+    Column j has ``numbers[j]`` at one input and zeros at the others. The columns go through the
+    inputs in a random order, again and again.
+    """
     W = np.zeros((n, D))
     W[np.resize(rng.permutation(n), D), np.arange(D)] = numbers
     return W
@@ -68,7 +72,10 @@ def _ones(rng: np.random.Generator, n: int, D: int, numbers: np.ndarray) -> np.n
 def _some(
     rng: np.random.Generator, n: int, D: int, most: int, draw: Callable[[int], Any]
 ) -> np.ndarray:
-    """Return frequencies (n, D): each column has drawn numbers at ``most`` random inputs."""
+    """Return D frequencies for n inputs, as an array (n, D), each of at most ``most`` inputs.
+
+    Column j has numbers from ``draw(count)`` at random inputs, and zeros at the others.
+    """
     W = np.zeros((n, D))
     for j in range(D):
         numbers = draw(min(n, most))
@@ -81,7 +88,9 @@ def _clipped_cauchy(rng: np.random.Generator, size: int | tuple[int, int]) -> np
 
 
 def single(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
-    """Draw normal frequencies (n, D), each of one input, for sums of functions of one input.
+    """Draw D frequencies for n inputs, as an array (n, D), for sums of functions of one input.
+
+    Each has a normal value for one input, and zeros for the others.
 
     Parameters
     ----------
@@ -96,7 +105,9 @@ def cauchy_single(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
 
 
 def pairs(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
-    """Draw normal frequencies (n, D), each of two inputs.
+    """Draw D frequencies for n inputs, as an array (n, D).
+
+    Each has normal values for two of the inputs, and zeros for the others.
 
     Parameters
     ----------
@@ -111,7 +122,9 @@ def cauchy_pairs(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
 
 
 def triples(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
-    """Draw normal frequencies (n, D), each of three inputs.
+    """Draw D frequencies for n inputs, as an array (n, D).
+
+    Each has normal values for three of the inputs, and zeros for the others.
 
     Parameters
     ----------
@@ -122,7 +135,10 @@ def triples(rng: np.random.Generator, n: int, D: int) -> np.ndarray:
 
 
 class Columns(Enum):
-    """Kinds of columns that experts read. In lagged groups two of them include past targets."""
+    """Kinds of columns that experts read.
+
+    In lagged groups, INPUTS includes past targets, and CHANGES includes changes of past targets.
+    """
 
     INPUTS = "inputs"
     PRODUCTS = "inputs and their products"
@@ -131,7 +147,9 @@ class Columns(Enum):
 
 
 class Group(NamedTuple):
-    """Experts that differ only in the length of their D waves; D = 0 for linear experts.
+    """Experts that differ only in the length of their waves, one expert per entry of ``lengths``.
+
+    An expert has D waves (random features); D = 0 for linear experts.
 
     Experts that read changes predict the target minus the last target, other experts the target
     minus the mean of the targets.
@@ -188,7 +206,10 @@ MANY_WAVES: tuple[tuple[Draw, int], ...] = ((normal, 160), (triples, 120), (pair
 
 
 def _products(d: int, seed: int) -> np.ndarray:
-    """Return pairs (K, 2) of inputs, squares included: all of them, or MOST_PRODUCTS drawn ones."""
+    """Return the pairs (K, 2) of inputs to multiply, squares included.
+
+    These are all pairs, or MOST_PRODUCTS random ones if there are more.
+    """
     n = d * (d + 1) // 2
     if n <= MOST_PRODUCTS:
         return np.column_stack(np.triu_indices(d))
@@ -235,9 +256,10 @@ class Layout(NamedTuple):
         return 2 * self.d + self.n_lags + N_LAGS + self.n_products
 
     def read(self, group: Group) -> tuple[np.ndarray, int]:
-        """Return the columns that a group reads, and how many of them are read linearly.
+        """Return the columns that a group reads, and the number n_raw of its linear features.
 
-        Those that are read linearly come first.
+        The first n_raw columns are linear features. If the group has waves, all columns are their
+        inputs.
         """
         inputs = np.arange(self.d)
         changes = self.d + self.n_lags + np.arange(self.d + N_LAGS if group.lagged else self.d)

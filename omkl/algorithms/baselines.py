@@ -198,10 +198,10 @@ class Fogd:
     Cost     O(D d) time per round; O(D d) memory.
     Bound    O(sqrt(T)) against the best function of the kernel's space, with high probability, for
              eta of order 1/sqrt(T) and D large enough; Lipschitz losses.
-    Reading  The paper's abstract and the first author's code, FouGD.m, were available. Features
-             have norm 1 here and norm sqrt(D) in the code. So the code's eta is eta / D of this
-             class, and its sigma is sqrt(bandwidth / 2).
-    Differs  from the code: none. The dictionary (kernels=...) only decides how features are placed.
+    Reading  Only the paper's abstract and the first author's code, FouGD.m, were available.
+             Features have norm 1 here and norm sqrt(D) in the code. So the code's eta is eta / D of
+             this class, and its sigma is sqrt(bandwidth / 2).
+    Differs  from the code: none. The dictionary (kernels=...) only sets ``features``.
 
     The distance to a repeated target shrinks by the factor 1 - eta, as z'z = 1:
 

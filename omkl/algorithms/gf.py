@@ -121,9 +121,10 @@ def init(params: Any, dictionary: Sequence[Kernel], model: RandomFeatures) -> St
 
 @inlined
 def draw_graph(params, state, eta_e, rng):
-    """Draw the graph by algorithm 2, and store 1 - (1 - pi_ij)^M for (21).
+    """Draw the graph by algorithm 2.
 
-    This is the probability that node j draws kernel i at least once.
+    Also write 1 - (1 - pi_ij)^M to ``state.drawn``. This is the probability that node j draws
+    kernel i at least once. Equation (21) computes q from it.
 
     Parameters
     ----------
@@ -143,7 +144,7 @@ def draw_graph(params, state, eta_e, rng):
 
 @inlined
 def draw_kernels(state, j, M, explore, rng):
-    """Draw the kernels of node j from (20), a mixture of the weights w and equal probabilities.
+    """Draw the kernels of node j from equation (20), which mixes weights and equal probabilities.
 
     Parameters
     ----------
@@ -154,7 +155,7 @@ def draw_kernels(state, j, M, explore, rng):
     M
         Number of draws, with replacement.
     explore
-        Share of the equal probabilities, in (0, 1).
+        Share of the equal probabilities in the mixture, in (0, 1).
     rng
         ``Uniform``.
     """
@@ -190,7 +191,9 @@ def add_kernel(kernels, n, i):
 
 @inlined
 def keep_probabilities(state, j, M, explore):
-    """Write 1 - (1 - pi_ij)^M of node j, with pi_ij as in (20).
+    """Write the probabilities 1 - (1 - pi_ij)^M of node j to ``state.drawn[j]``.
+
+    The pi_ij are those of equation (20).
 
     Parameters
     ----------
@@ -213,7 +216,7 @@ def keep_probabilities(state, j, M, explore):
 
 @inlined
 def choose_node(params, state, eta_e, v, selection):
-    """Draw a selective node from p, (19). Select its kernels to be evaluated and combined.
+    """Draw a selective node from p (equation 19). Select its kernels to be evaluated and combined.
 
     Parameters
     ----------

@@ -171,7 +171,7 @@ class Vaw2:
              2. second=vaw: the second level does the same with f = (f_1, .., f_N) in place of z_i:
                 y_hat = f'B^-1 c, B = lam2 I + sum_{s<=t} f f', c = sum_{s<t} y_s f.
                 second=weights: y_hat is the mean of the f_i weighted by
-                w_i = exp(-sum_{s<t} (f_i - y_s)^2 / (8 Y^2)), with Y the largest |y_s| before.
+                w_i = exp(-sum_{s<t} (f_i - y_s)^2 / (8 Y^2)), with Y the largest |y_s|, s < t.
     Symbols  lam     regularisation of the first level, > 0
              lam2    regularisation of the second level, > 0; not used with second=weights
              second  kind of the second level: vaw or weights

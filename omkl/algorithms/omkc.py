@@ -5,9 +5,10 @@ R. Jin, S. C. H. Hoi, T. Yang, "Online Multiple Kernel Learning: Algorithms and 
 algorithms their outputs are combined, and they learn if the combination is wrong. In the DA
 algorithms all classifiers learn, in SUA one drawn classifier, in MUA several.
 
-Most algorithms also run on random features (names ``rf/``), which the paper does not have, because
-their steps only use ``add`` and ``project``. The features are those of A. Rahimi, B. Recht (NIPS
-2007), f_i(x) = theta_i'z_i(x). They take O(N D d) time per round and O(N D d) memory.
+Most algorithms also run on random features, under names with ``rf/``. Their steps only use ``add``
+and ``project``, which both representations have. The paper does not have these variants. The
+features are those of A. Rahimi, B. Recht (NIPS 2007), f_i(x) = theta_i'z_i(x). They take O(N D d)
+time per round and O(N D d) memory.
 """
 
 from __future__ import annotations
@@ -98,8 +99,8 @@ class DaP1:
     Paper    R. Jin, S. C. H. Hoi, T. Yang, "Online Multiple Kernel Learning: Algorithms and
              Mistake Bounds", ALT 2010, algorithm 1 (DA for OMKL-P (1)).
     Task     classification, labels -1 and +1; full information.
-    Round    1. Predict sign(q_t . sign(f_t(x_t))), q_i = w_i / sum of w. The learner returns the
-                argument of the first sign, in [-1, 1].
+    Round    1. Predict sign(q_t . sign(f_t(x_t))), q_i = w_i / sum of w. The learner returns
+                q_t . sign(f_t(x_t)), in [-1, 1].
              2. z_i = 1 if y_t f_i(x_t) <= 0, else 0. f_i <- f_i + z_i y_t kappa_i(x_t, .) and
                 w_i <- w_i beta^z_i.
     Symbols  beta  discount of the weight of a mistaken classifier, in (0, 1)
@@ -264,23 +265,23 @@ class DaO:
 
 @inlined
 def smooth(p, delta, uniform):
-    """Mix the probabilities q in p (N,) with equal numbers: p <- (1 - delta) p + delta uniform.
+    """Replace every entry of p (N,) by (1 - delta) p + delta uniform.
 
     Parameters
     ----------
     p
         Probabilities (N,), updated in place.
     delta
-        Share of ``uniform``, in (0, 1].
+        Share of ``uniform`` in the result, in (0, 1].
     uniform
-        Number that is mixed into every entry.
+        Number that is the same for all entries, such as 1 / N.
     """
     for i in range(p.shape[0]):
         p[i] = (1.0 - delta) * p[i] + delta * uniform
 
 
 def select_one(params, state, t, rng, selection):
-    """Evaluate all classifiers, and draw the one that may learn, with smoothed weights.
+    """Evaluate all classifiers. Draw the one that may learn, with probabilities from ``smooth``.
 
     Parameters
     ----------
@@ -422,9 +423,9 @@ class SuaO:
              simplex and ||f_i|| <= R, a = R^2 / 2 + ln N / ln(1/beta),
              b = ln(1/beta) R^2 N^2 / (2 delta^2) + N / (2 delta). Unproved: the proof needs a step
              smaller by sqrt(T), see ``docs/errata.md``.
-    Reading  p is always computed from the current weights, as in algorithm 3; line 15 prints q_t
-             after w_t+1 was computed. The theorem's eta lacks the factor 1 / sqrt(T) that its bound
-             would need; it is used as printed.
+    Reading  p is always computed from the current weights, as in algorithm 3. Line 15 of algorithm
+             6 has q_t where the weights w_t+1 are already known. The theorem's eta lacks the factor
+             1 / sqrt(T) that its bound would need; it is used as printed.
     Differs  none. The draw comes before the target arrives, also in rounds without a mistake.
     """
 
@@ -469,7 +470,7 @@ class SuaO:
 
 
 def step_of_theorem(params: Any, N: int) -> tuple[float, float]:
-    """Return a and b of theorem 10, whose step size is sqrt(a / b)."""
+    """Return a and b of theorem 10, whose step size eta is sqrt(a / b)."""
     rate = math.log(1.0 / params.beta)
     a = 0.5 * params.R**2 + math.log(N) / rate
     b = 0.5 * rate * (params.R * N / params.delta) ** 2 + 0.5 * N / params.delta

@@ -49,7 +49,7 @@ def gaussian_kernel(params: Any, dictionary: Sequence[Kernel], d: int) -> Sequen
     params
         Params with ``bandwidth``.
     dictionary
-        Only its first kernel is used: it decides how the frequencies are placed.
+        Only ``features`` of its first kernel is used: how random frequencies are drawn.
     d
         Not used.
     """
@@ -87,7 +87,7 @@ def predict_mean(params, state, t, selection):
 
 @inlined
 def learn_evaluated(params, state, t, y, selection):
-    """Update the evaluated kernels, with each loss divided by the probability q of its evaluation.
+    """Update the evaluated kernels i, with losses divided by the probabilities q_i of evaluation.
 
     theta_i <- theta_i - eta grad L_i / q_i,  log w_i <- log w_i - eta L_i / q_i,
     L_i(theta) = (theta'z_i - y)^2 + lam ||theta||^2.
@@ -109,7 +109,7 @@ def learn_evaluated(params, state, t, y, selection):
 
 
 def predict_only(params, state, t, selection):
-    """Predict the output of the only kernel, and request the target.
+    """Predict the output of the algorithm's single kernel, and request the target.
 
     Parameters
     ----------

@@ -122,7 +122,7 @@ class Adahedge:
     Bound    The loss exceeds the least L_i by a term of order sqrt(V ln N) + S ln N, where V is the
              sum of the weighted variances of the losses and S their largest range. V and S need not
              be known in advance. The bound is quoted from other papers.
-    Reading  The paper's abstract and introduction were available. Figure 1 was read from two
+    Reading  Only the paper's abstract and introduction were available. Figure 1 was read from two
              translations of the authors' MATLAB code, which agree. The loss in the weights is the
              squared error alone, without lam ||theta||^2.
     Differs  from the paper: none. Only the weights differ from Raker.
@@ -218,8 +218,9 @@ class Boa:
     Symbols  eta  step size of theta, > 0, a schedule in t
              lam  regularisation of theta, >= 0
     Cost     O(N D d) time per round; O(N D d) memory.
-    Bound    The regret against the best convex combination of the f_i is of order sqrt(sum r_i^2)
-             for each i, up to factors ln N and ln ln T; squared losses that are bounded.
+    Bound    For bounded squared losses, the sum of r_i is of order sqrt(sum of r_i^2) for each
+             kernel i, up to factors ln N and ln ln T. This bounds the regret against the best
+             convex combination of the f_i.
     Reading  The paper's text was not available. The rules are those of ``R/BOA.R`` in opera
              (Gaillard is one of its authors) with its default, the gradient of the loss. As there,
              kernels whose r_i were all 0 have the weight 1/N, and the others share the rest.
@@ -295,11 +296,11 @@ class Squint:
              lam   regularisation of theta, >= 0
              span  range of the squared errors, > 0 (1); the largest rate is 1 / (2 span)
     Cost     O(N D d) time per round; O(N D d) memory.
-    Bound    For every subset with a share e of the kernels, the smallest R_i in it is of order
-             sqrt(V ln(ln T / e)) + ln(ln T / e), where V is the mean of their V_i, if the squared
-             errors lie in a range of length span. So the number of kernels does not matter if many
+    Bound    If the squared errors lie in a range of length span: in every subset with a share e of
+             the kernels, the smallest R_i is of order sqrt(V ln(ln T / e)) + ln(ln T / e), where V
+             is the mean of the V_i of this subset. So the number of kernels does not matter if many
              are good. The bound is quoted from a note on the paper.
-    Reading  The paper's abstract and introduction were available. The weights are read from
+    Reading  Only the paper's abstract and introduction were available. The weights are read from
              Koolen's page on their implementation and a public copy of its C code, which agree.
              They have the improper prior 1/rho on rates. The loss in the weights is the squared
              error alone, without lam ||theta||^2. Losses beyond span are not clipped: the weights
@@ -335,8 +336,8 @@ class Kt:
              P. D. Grunwald, W. M. Koolen, JMLR 15 (2014), as in ``adahedge``.
     Task     regression; full information; the absolute loss; neither step size nor rate.
     Round    1. f_i(x_t) = theta_i'z_i(x_t) with theta_i = (W_i / t) G_i. Kernel i has the wealth
-                W_i, epsilon at first. It bets a fraction of it, given by the sum G_i of past
-                gradients.
+                W_i, epsilon at first. It bets the fraction ||G_i|| / t of W_i, where G_i is the sum
+                of its past g_i.
              2. Predict the mean of the f_i weighted by w_i, the weights of ``adahedge`` for the
                 losses l_i = |f_i - y_t|.
              3. g_i = sign(y_t - f_i) z_i, whose norm is at most 1: W_i <- W_i + g_i'theta_i, and
@@ -409,8 +410,8 @@ class OksPp:
     Task     regression; selected kernels (one a round); neither step size nor rate.
     Round    With C = 4, and c = C^(1/3) (U N)^(2/3):
              1. q_i is proportional to exp(-rho H_i), rho = sqrt(2 ln N / (1 + B)), and
-                p_i = (1 - delta) q_i + delta / N, delta = c / (2 max(c, 2 A^(1/3))). In round 1
-                all are 1/N.
+                p_i = (1 - delta) q_i + delta / N, delta = c / (2 max(c, 2 A^(1/3))). In round
+                1 all p_i are 1/N.
              2. Draw the kernel I from p; predict its output f = theta_I'z_I(x_t).
              3. l = (f - y_t)^2 / p_I: A <- A + l, B <- B + q_I l^2, H_I <- H_I + l.
              4. theta_I <- theta_I - 2 eta (f - y_t) / p_I z_I(x_t), with
@@ -421,7 +422,7 @@ class OksPp:
     Bound    O(U^(2/3) N^(-1/3) (sum over kernels i of L_i)^(2/3)) in expectation, with L_i the loss
              of the best function of kernel i of norm <= U; smooth losses, exact kernels. Stated in
              the paper's abstract; its further conditions were not available.
-    Reading  The paper's abstract and the authors' code for exact kernels, OKS++square.R, were
+    Reading  Only the paper's abstract and the authors' code for exact kernels, OKS++square.R, were
              available. Random features are those of RF-OKS++, whose code was not available:
              kappa(x, x) and ||z||^2 are both 1, so every formula stays the same.
     Differs  from the code: its kernels are exact, each over the rows in which it was drawn.

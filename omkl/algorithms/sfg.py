@@ -94,7 +94,7 @@ def graph(dictionary: tuple[Kernel, ...], d: int, M: int, reading: int) -> np.nd
 
 
 def on_graph(edges: np.ndarray, model: RandomFeatures) -> GraphState:
-    """Return the state before the first round for a graph (3, N, M), with its dominating set DS."""
+    """Return the state before the first round, with a graph (3, N, M) and its dominating set DS."""
     N = edges.shape[1]
     trees, cover = trees_of(edges), cover_of(edges)
     for i in dominating_set(edges[OUT]):
@@ -137,7 +137,9 @@ def choose_node(params, state, t, xi, rng):
 
 @inlined
 def choose_neighbours(state, xi, selection):
-    """Select the node's out-neighbours, to be evaluated and combined, and write their q, (36).
+    """Select the out-neighbours of ``state.node`` to be evaluated and combined.
+
+    Write their probabilities of evaluation to ``state.q``, by equation (36) of the JMLR paper.
 
     Parameters
     ----------
@@ -325,9 +327,9 @@ def on_refined_graph(
     edges
         Graph (3, N, M).
     divergence
-        Ranks of Delta, which determine the added edges.
+        Ranks of Delta, from which ``refine`` chooses the start of each added edge.
     rank
-        Number of best nodes in the dominating set.
+        Number of nodes of largest u in the dominating set.
     model
         Random features.
     """
@@ -355,11 +357,11 @@ def on_refined_graph(
 
 @inlined
 def choose_refined_neighbours(state, xi, selection):
-    """Select the node's out-neighbours in the original graph to predict, and more to learn.
+    """Select the kernels that predict and the kernels that learn, for the drawn ``state.node``.
 
-    The kernels to combine are the out-neighbours in the original graph, and come first among the
-    kernels to evaluate, the out-neighbours in the refined graph. The probabilities q of the
-    evaluated kernels are written.
+    The out-neighbours of the node in the original graph predict: they are combined. Its
+    out-neighbours in the refined graph learn: they are evaluated. The kernels that predict come
+    first among these. The probabilities of evaluation are written to ``state.q``.
 
     Parameters
     ----------
@@ -381,16 +383,14 @@ def choose_refined_neighbours(state, xi, selection):
 
 @inlined
 def add_refined(links, node, n, evaluate):
-    """Append to a list of kernels the ends of the edges that were added at a node.
-
-    Return the new length of the list.
+    """Append the out-neighbours that refinement added to a node, and return the new list length.
 
     Parameters
     ----------
     links
-        Links (6, N).
+        Links (6, N) of ``feedback_graph``.
     node
-        Node.
+        Start of the edges.
     n, evaluate
         Kernels (N,), of which the first n are listed.
     """
@@ -405,14 +405,14 @@ def add_refined(links, node, n, evaluate):
 
 @inlined
 def add_probabilities(trees, links, evaluate, n, xi, q):
-    """Add the probability p of the start of each added edge to the q of its end.
+    """Add p_j to q_i for every edge (j, i) that refinement added and whose kernel i is evaluated.
 
     Parameters
     ----------
     trees, links
-        Trees (3, 2 P) and links (6, N).
+        Trees (3, 2 P) of ``graph_sampling``, and links (6, N) of ``feedback_graph``.
     evaluate, n
-        Kernels (N,), of which the first n count.
+        Kernels (N,), of which the first n are evaluated.
     xi
         Exploration in this round, in (0, 1).
     q
@@ -467,11 +467,12 @@ class SfgR:
     Bound    theorem 6: O(sqrt(T N ln N)) with eta of order sqrt(ln N / (N T)), xi of order
              1 / sqrt(T), beta <= 1/N; losses in [0, 1], ||x|| <= 1. In expectation: its proof
              uses conditional expectations as if they were certain values.
-    Reading  Algorithm 6 appends (d_i, i) for every i outside DS'_t; the text above it only if
-             no edge from DS'_t reaches i. The default follows the box, ``only_undominated`` the
-             text. Other readings as in OMKL-SFG.
-             In the paper the sets of (47) have no index t, but those of the refined graph do. So
-             more kernels learn (S_t, whose losses are observed with probability q_i) than predict.
+    Reading  Algorithm 6 appends the edge (d_i, i) for every i outside DS'_t. The text above
+             algorithm 6 appends it only if no edge from DS'_t reaches i. The default follows the
+             algorithm, ``only_undominated=true`` the text. Other readings as in OMKL-SFG.
+             In the paper the sets of (47) have no index t, but those of the refined graph have
+             one. So the M kernels of the original graph predict. All kernels of S_t learn: their
+             losses are observed with probability q_i.
     Differs  from the paper: none. The released code freezes the graph after round 300 but still
              draws, has the graph, the floors and the shift of the released OMKL-SFG, and discards a
              draw.
@@ -525,9 +526,9 @@ class SfgMklR:
     Bound    theorem 4: O(sqrt(T)) with eta and xi of order 1/sqrt(T), beta <= 1/N; losses in
              [0, 1], ||x|| <= 1. In expectation: its proof uses conditional expectations as if they
              were certain values.
-    Reading  Algorithm 3 appends (d_i, i) for every i outside D'_t; the text above it only if no
-             edge from D'_t reaches i. The default follows the box, ``only_undominated`` the text.
-             Other readings as in SFG-MKL.
+    Reading  Algorithm 3 appends the edge (d_i, i) for every i outside D'_t. The text above
+             algorithm 3 appends it only if no edge from D'_t reaches i. The default follows the
+             algorithm, ``only_undominated=true`` the text. Other readings as in SFG-MKL.
     Differs  from the paper: none.
     """
 

@@ -141,7 +141,7 @@ def composed_text(
 
 
 def complete(command: str, arguments: Sequence[str]) -> None:
-    """Print the texts that a shell needs to complete names, for ``install=bash`` and the like."""
+    """Print what Hydra's shell completion answers to a command such as ``install=bash``."""
     from hydra.core.global_hydra import GlobalHydra
 
     with hydra_of_our_own(), help_as_text():
@@ -165,8 +165,8 @@ def expand(
 ) -> tuple[list[str], dict[str, Sequence[Any]]]:
     """Expand shorthand, and return the arguments and the Python values.
 
-    ``my.csv target=y`` becomes ``dataset=file dataset.path=my.csv dataset.target=y seeds=1``. If a
-    column of series is named, the kernels of ``omkl.panel`` are added.
+    ``my.csv target=y`` becomes ``dataset=file dataset.path=my.csv dataset.target=y seeds=1``. If
+    ``series=COLUMN`` is set, ``kernels`` and ``D`` get the defaults of ``omkl.panel``.
     ``algorithm.module=mypkg.mine`` also chooses the algorithm ``mine``. Python values that name
     YAML files of ``conf``, such as ``algorithm="raker"``, become arguments.
 

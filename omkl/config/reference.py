@@ -144,7 +144,7 @@ TOPICS = {"algorithms": _algorithms, "settings": _settings, "data": _data}
 
 
 def _keys_of_dataset() -> dict[str, str]:
-    """Return a text with the possible values of each setting of a data set, by key."""
+    """Return the possible values of each setting of a data set, as text by key."""
     return {
         key: sections.words(field)
         for key, field in Dataset.model_fields.items()

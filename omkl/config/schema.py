@@ -247,7 +247,7 @@ class Settings(Section):
 
     @property
     def intervals(self) -> IntervalSettings | None:
-        """Level and rate of intervals; None without intervals."""
+        """Settings of the prediction intervals; None without intervals."""
         if self.interval is None:
             return None
         from omkl.core.conformal import IntervalSettings  # imported here: NumPy takes 0.1 s

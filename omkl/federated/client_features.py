@@ -48,7 +48,7 @@ class ClientTile(NamedTuple):
 def client_tile(model: RandomFeatures) -> ClientTile:
     """Return the scratch for the features of several clients.
 
-    The tile has more rows if the frequencies are larger than CACHED.
+    The tile has ROWS rows, or MANY_ROWS if the frequencies take more than CACHED bytes.
     """
     rows = ROWS if model.padded.nbytes <= CACHED else MANY_ROWS
     S = model.theta.shape[1] // 2
@@ -69,7 +69,7 @@ def advance_tile(model, X, row, scratch):
     model
         Shared parameters.
     X, row
-        Rows (C, d) of the clients, and the index of one.
+        Rows (C, d) of all clients in this round, and the index of the row to evaluate.
     scratch
         ``ClientTile``, written.
     """
@@ -139,7 +139,7 @@ def evaluate(model, X, row, scratch):
     model
         Parameters that the client predicts with.
     X, row
-        Rows (C, d) of the clients, and the index of one.
+        Rows (C, d) of all clients in this round, and the index of the row to evaluate.
     scratch
         ``ClientScratch``, written.
     """

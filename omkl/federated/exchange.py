@@ -59,8 +59,8 @@ class Links(NamedTuple):
     first     (K + 1,) int64: client k has the links first[k] .. first[k + 1] - 1
     to        (E,) int64: the state that receives the messages of each link
     weight    (E,) weight of a message on each link, above 0
-    own       1 if the first link of a client leads to its own state, otherwise 0
-    copies    largest number of copies of a message that a client sends; 1 with a server
+    own       1 if the first link of every client leads to its own state, otherwise 0
+    copies    most receivers to which a client sends its message; 1 with a server
     every     rounds from one exchange to the next
     levels    number of positive values of a rounded entry; 0: entries are float64
     """
@@ -95,7 +95,7 @@ def links_of_graph(adjacency: np.ndarray, every: int = 1, copies: int | None = N
     every
         Rounds from one exchange to the next, >= 1.
     copies
-        Most copies of a message that a client sends; None: K.
+        Most receivers to which a client sends its message; None: K.
 
     Returns
     -------

@@ -1,7 +1,7 @@
 """Messages of clients, with shared parameters and losses, and how the server combines them.
 
-``average`` is (10) of Ghari and Shen (NeurIPS 2022): a client that sent nothing for a row counts as
-if it had left the row unchanged.
+``average`` is equation (10) of Ghari and Shen (NeurIPS 2022). A client that sent nothing for a row
+counts as if it had left the row unchanged.
 
 ``protect`` first clips a message and then adds Gaussian noise at the client. The noise is
 proportional to the clip, so clipping must come first. With ``accepts`` the server refuses a message
@@ -10,8 +10,8 @@ every coordinate before it takes the mean. With ``NO_PROTECTION`` and an ``Inbox
 none of this happens.
 
 Shapes: N rows of W shared parameters, E losses; ``theta`` of a server's model is (N, W). Every
-function reads a row as two halves, sines and cosines. A pack (eight numbers, see ``simd``) that
-crossed the border would have to wait until both halves are stored.
+function reads a row as two halves, sines and cosines. A load of eight numbers (``simd``) across the
+border of the halves would have to wait until both halves are stored.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def empty_message(n_rows: int, n_parameters: int, n_losses: int) -> Message:
 
 @inlined
 def copy(numbers, first, target, start, n):
-    """Copy consecutive numbers of a flat array to another, in packs.
+    """Copy consecutive numbers of a flat array to another, eight at a time.
 
     Parameters
     ----------
@@ -263,7 +263,7 @@ def add_message(server, message, weight):
 
 @inlined
 def average_entries(theta, sums, start, n, silent, share):
-    """Replace entries of theta by their means with the received entries, and set the sums to 0.
+    """Set theta to share (silent theta + sums) in n consecutive entries, then set the sums to 0.
 
     Parameters
     ----------
@@ -272,9 +272,9 @@ def average_entries(theta, sums, start, n, silent, share):
     start, n
         Flat index of the first entry, and number of entries.
     silent
-        Weight of the current parameters: the number of members that did not send this row.
+        Number of members that did not send this row. Each counts with the present theta.
     share
-        1 / members.
+        1 / (number of members).
     """
     e = 0
     while e < n:
@@ -287,11 +287,11 @@ def average_entries(theta, sums, start, n, silent, share):
 
 @inlined
 def average(server):
-    """Move theta_i to theta_i - (1/K) sum over k in C_i of (theta_i - theta_ik), (10).
+    """Replace theta_i by theta_i - (1/K) sum over k in C_i of (theta_i - theta_ik).
 
-    C_i are the clients that sent row i, and K is ``server.members``. The code computes this as a
-    mean of K rows, so that the row of a single client is taken without rounding. On a graph each
-    row counts by the weight of its link.
+    This is equation (10). C_i are the clients that sent row i, and K is ``server.members``. The
+    code computes the mean of K rows, one per member. If there is one client, its row is therefore
+    stored without rounding. On a graph the row of each sender is weighted by its link.
     """
     theta = server.model.theta
     W = theta.shape[1]
@@ -347,7 +347,7 @@ class Inbox(NamedTuple):
     cuts     (K + 1,) int64: of n values, the cuts[n] largest and the cuts[n] smallest are
              discarded. (0,) for plain means; the arrays below are then empty
     rows     (K, m) int64, theta (K, m, W), losses (K, E) and n (K, 2) int64 of each message
-    taken    (1,) int64, number of stored messages
+    taken    (1,) int64, number of messages stored in this round
     column   (K,) one coordinate of all messages
     place    (K, 2) int64, message and row of each value of ``column``
     """
@@ -371,7 +371,7 @@ class Inbox(NamedTuple):
 def share_within(norm2, clip):
     """Return the factor that shortens a vector to a norm of at most ``clip``.
 
-    ``norm2`` is its squared norm. The factor is 0 if it is not finite.
+    ``norm2`` is the squared norm of the vector. If ``norm2`` is not finite, the factor is 0.
     """
     if not norm2 < math.inf:
         return 0.0
@@ -383,7 +383,8 @@ def share_within(norm2, clip):
 def protect(protection, theta, message, normals):
     """Clip a message, then add noise.
 
-    If the change of the message is not finite, it is sent as 0, because no noise could hide it.
+    If the change of the message is not finite, the client sends a change of 0 (and noise), because
+    no noise could hide a number that is not finite.
 
     Parameters
     ----------
@@ -428,8 +429,8 @@ def protect(protection, theta, message, normals):
 def quantise(levels, whole, theta, message, uniform):
     """Round the changes in a message to 0 or one of ``levels`` values on either side of 0.
 
-    An entry between two values is rounded up with the probability for which the expectation is the
-    entry. The largest value of a row is its largest entry.
+    The values are equally spaced. The largest value is the largest absolute change in the row. An
+    entry between two values is rounded up or down at random, so that its expectation is the entry.
 
     Parameters
     ----------
@@ -561,9 +562,9 @@ def trimmed_sum(values, n, cut):
 def combine_messages(server, inbox):
     """Replace this round's sums by n times the trimmed means of the n values of each coordinate.
 
-    So (10) moves a row that n of K clients sent n / K of the way to the trimmed mean of the n
-    values. Clients that sent nothing count as in (10), but add no value to the trimmed mean.
-    Otherwise many silent clients could outvote the senders.
+    If n of K clients sent a row, ``average`` then moves the row by the fraction n / K of the way to
+    the trimmed mean. Clients that sent nothing do not enter the trimmed mean. Otherwise many silent
+    clients could outvote the senders.
     """
     if inbox.cuts.shape[0] == 0:
         return

@@ -38,7 +38,9 @@ N_FIXED = 2.0**60  # number of rows as which fixed bounds count, so large that n
 
 
 class Terms(NamedTuple):
-    """Terms of a federation that all parties share, from the run config of its Flower app.
+    """Settings that the server and all clients of a federation must share.
+
+    Flower's run config contains them.
 
     settings   settings of ``omkl-run``: algorithm, kernels, clients, federation.rounds, ...
     inputs     names of the input columns, in order
@@ -172,7 +174,7 @@ def _labelled(
 ) -> Iterator[tuple[int, list[str]]]:
     """Yield the line number and the cells of each row with a target.
 
-    ``passed`` is the number of lines of the file that the CSV reader has not counted.
+    ``passed`` is the number of lines that were skipped, which the CSV reader has not counted.
     """
     for cells in reader:
         number = passed + reader.line_num
@@ -219,7 +221,11 @@ class ScaledRow(NamedTuple):
 
 
 class Units:
-    """Scaling of one owner by the statistics of its rows. A target is scaled before it is added."""
+    """Scaling of the rows of one data owner, by ``terms.scaling``.
+
+    With scaling "columns", statistics of the owner's rows determine the scale. A target is first
+    scaled, and then added to the statistics.
+    """
 
     def __init__(self, terms: Terms) -> None:
         self.scaling = terms.scaling
@@ -287,7 +293,7 @@ def write_state(folder: Path, terms: Terms, arrays: Mapping[str, np.ndarray]) ->
     folder
         Folder of the client or server.
     terms
-        Terms of the federation.
+        Terms of the federation, stored beside the arrays.
     arrays
         Arrays of the state by name.
     """
@@ -304,7 +310,7 @@ class Reply(NamedTuple):
     n_rows         number of rows learned since the last broadcast
     n_scored       number of those rows whose prediction was in units of the target
     squared_error  sum of squared errors over the scored rows; 0 unless ``measured``
-    regret         (11) so far, in scaled units; NaN unless ``measured``
+    regret         regret so far (equation 11), in scaled units; NaN unless ``measured``
     done           whether the client has learned its last row
     """
 

@@ -457,7 +457,7 @@ class Client:
         -------
         Update or None
             None if the stream has no row of round ``broadcast.t``. Predictions (n,) are in
-            ``y_hat``, the regret (11) so far in ``regret``.
+            ``y_hat``, the regret so far (equation 11) in ``regret``.
 
         Raises
         ------

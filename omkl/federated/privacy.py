@@ -5,16 +5,17 @@ sample is recovered from a message without noise.
 
 **Accounting of noise.** A client clips the change of its message to the norm ``clip`` and its
 losses to the norm ``clip_losses``, and adds Gaussian noise to both before it sends them
-(``messages.protect``). So (epsilon, delta) also limits what the server learns. This is the local
-model of differential privacy.
+(``messages.protect``). The noise is added before the server sees a message, so (epsilon, delta)
+also limits what the server can learn. This is the local model of differential privacy.
 
 Two streams are neighbours if they differ in one sample (``unit`` sample) or in all samples of one
 client (``unit`` client). Messages of neighbours differ by a norm of at most 2 clip. Noise of
-standard deviation 2 clip z is said to have the multiplier z. Two vectors of multiplier z together
-are one Gaussian mechanism of multiplier z / sqrt(2), and n messages one of z / sqrt(n), even if
-later messages depend on earlier ones (Dong, Roth, Su, "Gaussian differential privacy", 2022). The
-epsilon of this mechanism for a given delta is exact: Balle and Wang, "Improving the Gaussian
-mechanism", ICML 2018, in Google's ``dp_accounting``.
+standard deviation 2 clip z has the multiplier z. If the parameters and the losses of a message both
+have noise of multiplier z, the whole message has the privacy of one Gaussian mechanism of
+multiplier z / sqrt(2). n messages of multiplier z have that of one mechanism of multiplier
+z / sqrt(n), even if later messages depend on earlier ones (Dong, Roth, Su, "Gaussian differential
+privacy", 2022). The epsilon of this mechanism for a given delta is exact: Balle and Wang,
+"Improving the Gaussian mechanism", ICML 2018, in Google's ``dp_accounting``.
 
 One sample can change as many messages as the algorithm's ``exposure`` returns. Asking only a random
 part of the clients does not increase privacy here, because the server knows which clients it asked.
@@ -71,7 +72,7 @@ NO_SAFEGUARDS = Safeguards()
 
 
 def require_no_server(algorithm: FederatedAlgorithm, guards: Safeguards) -> None:
-    """Raise ValueError for settings that need a server which receives messages in every round."""
+    """Raise ValueError if the algorithm or the safeguards need a server in every round."""
     if algorithm.announces[1]:
         raise ValueError(
             f"the server of {algorithm.name} draws for all clients: it takes neither "
@@ -193,12 +194,12 @@ def draw_asked(
 
 
 class Account(NamedTuple):
-    """Result of the accounting of a federation's noise.
+    """Noise of a federation, and the privacy that it gives.
 
     noise, noise_losses   standard deviations of the noise on a parameter and on a loss
-    messages              number of messages that one sample or client (the ``unit``) can change
-    epsilon_of_sample, epsilon_of_client   epsilon at delta, for one sample and for a client's
-                                           stream
+    messages              number of messages that one sample or one client can change, by ``unit``
+    epsilon_of_sample, epsilon_of_client   epsilon for the given delta, if neighbours differ
+                                           in one sample, and if they differ in one client
     """
 
     noise: float

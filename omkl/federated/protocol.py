@@ -55,7 +55,7 @@ class ServerState(NamedTuple):
     announced  (A,) int64, rows that the server names to clients. It sends the parameters of the
                first of them, or of all N rows if A = 0
     sums       (N, W) sums of the parameters in this round's messages, by row
-    senders_of (N,) number of messages with the row; on a graph each counts by its weight
+    senders_of (N,) number of messages that contain each row; on a graph the sum of their weights
     losses     (N,) sums of the losses in the messages, by kernel; (0,) if messages have no losses
     senders    (1,) number of received messages
     members    (1,) number of clients that may send a message in this round
@@ -165,7 +165,7 @@ def predict(params, server, clients, k, t, X, row, scratch):
     params, server, clients, k, t
         As in ``select``.
     X, row
-        Rows (C, d) of the clients, and the index of one.
+        Rows (C, d) of all clients in this round, and the index of the row of client k.
     scratch
         Scratch of the client.
     """
@@ -244,7 +244,7 @@ def learn(params, server, clients, k, t, X, row, y, scratch, message):
     params, server, clients, k, t
         As in ``select``.
     X, row, y
-        Rows (C, d) of the clients, the index of one, and its target.
+        Rows (C, d) of all clients in this round, the index of the row of client k, and its target.
     scratch, message
         Scratch of the client, and output.
     """
@@ -274,7 +274,7 @@ def new_server_state(algorithm: FederatedAlgorithm, model: Any) -> ServerState:
 
 
 def repeated(server: ServerState, n: int) -> ServerState:
-    """Return n copies of the state of a server, for n receivers of messages that start from it.
+    """Return n copies of the state of a server: the first states of n receivers of messages.
 
     Arrays that messages change are copied to (n, ...). Arrays that no message changes have the
     shape (1, ...). For n = 1 all arrays are views.
@@ -327,7 +327,7 @@ def new_scratch(algorithm: FederatedAlgorithm, model: Any) -> ClientScratch:
 
 
 def qualify_names(*states: Any) -> None:
-    """Give the types of these states their full names, module included, for compiled code."""
+    """Set the name of each state's type to its full name with the module, for compiled code."""
     for state in states:
         qualify_name(type(state))
 
@@ -501,7 +501,7 @@ def register_as(name: str, **options: Any) -> Callable[[Definition], Definition]
 
 
 def download(algorithm: FederatedAlgorithm, server: ServerState) -> tuple[int, int]:
-    """Return how many numbers and indices the server sends to each client in a round."""
+    """Return how many numbers and how many row indices the server sends a client per round."""
     N, W = server.model.theta.shape
     rows, named = algorithm.announces
     weights = 0 if rows else len(server.log_w)  # a server that names rows sends no weights

@@ -75,7 +75,7 @@ class FederatedTrace(NamedTuple):
 
     y_hat   (n, K) predictions, each made before its target; NaN after a client's last row
     loss    (n, K) cumulative loss L of the predictions
-    regret  (n, K) regret (11) after each round
+    regret  (n, K) regret after each round, equation (11) of Ghari and Shen (NeurIPS 2022)
 
     Loss and regret stay constant after a client's last row.
     """
@@ -332,7 +332,11 @@ class Federation:
         self._prepare()
 
     def _require_a_server(self, guards: Safeguards) -> None:
-        """Raise ValueError for settings that do not work without a server or between exchanges."""
+        """Raise ValueError for settings that ``links`` rule out.
+
+        Some settings need a server that receives messages in every round. On a graph there is no
+        server. With ``exchange.every`` > 1 the server has rounds without messages.
+        """
         if self.links.n_states == 1 and self.links.every == 1:
             return
         privacy.require_no_server(self.algorithm, guards)

@@ -26,7 +26,8 @@ from omkl.datasets import DataError, Stream, opening
 class Split(NamedTuple):
     """Streams of K clients, up to T rounds each.
 
-    X, y     (T, K, d) and (T, K), scaled as the whole data set; 0 and NaN after a client's last row
+    X, y     (T, K, d) and (T, K), with the scales of the whole data set; after a client's last row
+             X is 0 and y is NaN
     clients  K names
     rows     (T, K) int64, rows of the data set from 0; -1 after a client's last row
     lengths  (K,) int64, number of rounds of each client, 1..T
@@ -149,7 +150,7 @@ def by_column(labels: np.ndarray, n_rounds: int | None) -> tuple[np.ndarray, lis
 
 
 def streams_of(stream: Stream, rows: np.ndarray, clients: list[str]) -> Split:
-    """Return the streams of K clients, given the rows of the data set that each of them has.
+    """Return the streams of K clients, given the row numbers of each client.
 
     Parameters
     ----------
@@ -186,7 +187,8 @@ def split(
     dataset, stream_options
         As in ``omkl.datasets.open_stream``.
     n_clients
-        K; None: the published number of the data set, or the number of values for "column".
+        K. None: for "column" the number of values in the column, otherwise the number of clients
+        in the published experiment on this data set.
     seed
         Seed of the order in which rows are assigned.
     name, rounds, home, away

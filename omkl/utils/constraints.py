@@ -69,9 +69,9 @@ def _by_closeness(name: str, known: Iterable[Any]) -> list[str]:
 
 
 def _closeness(name: str, other: str) -> float:
-    """Return how similar two names are; 1 or more if they are equal.
+    """Return the similarity of two names, from 0; equal names have at least 1.
 
-    Keys are also compared by their last words: ``M`` with ``algorithm.M``.
+    Of dotted keys, the parts after the last dot are also compared: ``M`` with ``algorithm.M``.
     """
     is_key = name.replace(".", "").isidentifier()  # a file name in quotes is not one
     name, other = name.strip("'"), other.strip("'")  # equal quotes would raise every ratio

@@ -27,7 +27,7 @@ ABANDONED = 86_400.0  # seconds without a change after which a temporary file is
 
 @contextlib.contextmanager
 def with_path_in_error(path: Path) -> Iterator[None]:
-    """Name ``path`` in an OSError that names no file, or only a temporary one.
+    """Add the name ``path`` to an OSError that names no file, or only a temporary file.
 
     For example, the error of a full disk does not name the open file.
     """
@@ -174,7 +174,7 @@ def read_sealed(path: Path, identity: str, cure: str) -> bytes | None:
     identity
         Text with everything that the content depends on.
     cure
-        End of the message, which states how the content is replaced.
+        End of the message: how the content is replaced, such as "it is computed again".
     """
     try:
         raw = path.read_bytes()
@@ -244,9 +244,9 @@ def load_or_make(
 def read_arrays(path: Path, identity: str) -> dict[str, np.ndarray] | None:
     """Return the arrays of a cached file, or None if it is missing or damaged.
 
-    A damaged file is reported on stderr. The result is also None if sources of omkl were edited
-    after this process imported them, because ``identity`` contains a digest of the imported
-    sources.
+    A damaged file is reported on stderr. If sources of omkl were edited after this process imported
+    them, the cache is not used, and the result is None: the arrays may then belong to other sources
+    than the digest in ``identity``.
     """
     if sources.nothing_is_kept():
         return None

@@ -1,11 +1,11 @@
 """Registry of algorithms: names, modules and docstrings, read from the sources.
 
 A module with ``algorithm = ...`` is one algorithm with the name of the module. A module with
-classes under ``@register_as("name", ...)`` is a family of algorithms. Their names are the first
-arguments of the decorators, and several texts are several names. A name is typed after
-``algorithm=`` and may have a folder, such as ``rf/``. The registry imports neither algorithms nor
-the compiler. Modules outside the package (``outside``) define algorithms in the same two ways. If
-they use a name of the package, the algorithm of the package is used.
+classes under ``@register_as("name", ...)`` is a family of algorithms. The decorator's first
+arguments are the names of the algorithm: a class with two such texts has two names. A name is typed
+after ``algorithm=`` and may have a folder, such as ``rf/``. The registry imports neither algorithms
+nor the compiler. Modules outside the package (``outside``) define algorithms in the same two ways.
+If they use a name of the package, the algorithm of the package is used.
 """
 
 from __future__ import annotations
@@ -84,9 +84,9 @@ def _entries(package: str) -> dict[str, Entry]:
 
 
 def _definitions(path: Path, name: str) -> dict[str, str]:
-    """Return the algorithms that a file defines: the class of each name.
+    """Return the algorithms that a file defines, as a mapping from name to class.
 
-    ``name`` is the name of an algorithm that the module itself defines. Its class is "".
+    If the module itself is an algorithm, its name is ``name`` and its class is "".
     """
     text, found = path.read_text(encoding="utf-8"), {}
     if re.search(r"^algorithm\b.*=", text, re.MULTILINE) and path.stem != "__init__":

@@ -68,7 +68,8 @@ def one_thread_each() -> AbstractContextManager[object]:
 def _libraries(scipy_too: bool) -> ThreadpoolController:
     """Return the linear algebra libraries of NumPy and, if it is imported, of SciPy.
 
-    ``scipy_too`` is only a key of the cached results: SciPy may be imported after the first call.
+    ``scipy_too`` states whether SciPy is imported. The function does not read it. It is a key of
+    the cache: after an import of SciPy, the libraries are searched again.
     """
     from threadpoolctl import ThreadpoolController
 

@@ -79,7 +79,7 @@ def time_left(elapsed: float, done: float, total: float) -> str:
 
 
 def over_seeds(n_seeds: int) -> str:
-    """Return the text that follows a number: "mean ± std over 5 seeds", or "1 seed"."""
+    """Return the text that explains a number in a table: "mean ± std over 5 seeds", or "1 seed"."""
     return f"mean ± std over {n_seeds} seeds" if n_seeds > 1 else "1 seed"
 
 

@@ -18,7 +18,7 @@ Symbols  c      weight of the previous theta, > 0; stable on every graph if c >=
 Cost     a client: O(N D d) time per round, N (2 D + 1) numbers sent to each neighbour,
          4 N D stored.
 Bound    not available; the abstract mentions an optimal sublinear regret.
-Reading  The code sums over the d neighbours of a client, where the rules above take means. It sets
+Reading  The code sums over the d neighbours of a client; the rules above take means. The code sets
          eta = 10, rho = 100, the step eta_g = 0.1 of the weights and D = 50, and its features lack
          the factor 1 / sqrt(D). If every client has d neighbours, the settings
          c = (eta + rho d) / D, rho (1 + d) / D in place of rho, and eta_w = (1 + d) eta_g give the

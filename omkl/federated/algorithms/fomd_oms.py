@@ -1,7 +1,7 @@
 """FOMD-OMS: a client predicts with one drawn kernel, and learns M of N kernels.
 
 Paper    J. Li, Z. Wu, Z. Xu, I. King, "On the Necessity of Collaboration for Online Model
-         Selection with Decentralized Data", NeurIPS 2024. Its abstract and introduction were
+         Selection with Decentralized Data", NeurIPS 2024. Only its abstract and introduction were
          available. The rules are those of the authors' code for kernels, FOMD-OMS.R
          (github.com/JunfLi-TJU/OMS-DecD).
 Task     regression; K clients and a server.
@@ -31,15 +31,15 @@ Reading  The code computes step sizes from the theory, then overwrites them with
          nearly all weight on the first model, and shifts the losses so that the weights add up to
          1 without normalisation.
          If ``exchange.every`` exceeds the number of rounds, clients never exchange messages. This
-         is the reference NCO-OMS of the paper. Its code (NCO-OMS-2.R) has linear models of several
-         radii in place of kernels, and the steps above with a in place of a/K. Only K T in eta_w,
-         the number of rows of all clients, stays the same.
+         is the reference NCO-OMS of the paper. The code of NCO-OMS (NCO-OMS-2.R) has linear models
+         of several radii in place of kernels. Its steps are those above with 1 + a in place of
+         1 + a/K. The product K T in eta_w, the number of rows of all clients, does not change.
 Differs  A server here sends the same message to all clients. So a client receives all N kernels
-         and N weights, and draws its kernels by the server's p; in the code M kernels suffice. A
-         client here evaluates all N kernels to measure the regret; learning alone would take
-         O(M D d). Each kernel has its own random features; the code draws one standard normal
-         matrix and divides it by each width. The client divides by P_i before it sends; in the
-         code the server divides.
+         and N weights, and draws its kernels by the server's p; in the code a client receives only
+         M kernels. A client here evaluates all N kernels to measure the regret; learning alone
+         would take O(M D d). Each kernel has its own random features; the code draws one standard
+         normal matrix and divides it by each width. The client divides by P_i before it sends; in
+         the code the server divides.
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ class Params(NamedTuple):
 def draw_others(rows, M, N, u):
     """Write M - 1 kernels other than the first to rows[1:M], drawn uniformly without replacement.
 
-    Uses Floyd's algorithm (Bentley and Floyd, "A sample of brilliance", 1987). The other kernels
-    are numbered from 0. Number m is drawn from the first N - M + m of them. If it was drawn before,
-    the last of these is taken instead.
+    Uses Floyd's algorithm (Bentley and Floyd, "A sample of brilliance", 1987). The kernels other
+    than rows[0] are numbered from 0. Draw m is one of the first N - M + m of these kernels. If an
+    earlier draw has this kernel, kernel number N - M + m - 1 is taken instead.
 
     Parameters
     ----------

@@ -144,17 +144,18 @@ def no_kernels(params: Params, dictionary: Sequence[Kernel], d: int) -> Sequence
 
 @inlined
 def eight_sums(theta, row, next_row, n_rows, value, first, n_in):
-    """Return weights times inputs, without bias, for eight units of a layer as one SIMD pack.
+    """Return the sums of weights times inputs, without bias, of eight units of a layer.
 
-    If fewer than eight units are left, the last one is repeated.
+    The eight sums are one SIMD vector. If fewer than eight units are left, the remaining entries
+    repeat the sum of the last unit.
 
     Parameters
     ----------
     theta
         Parameters (1, P).
     row, next_row
-        Flat index of the first weight, and distance from the weights of one unit to those of the
-        next.
+        Flat index of the first weight of the first unit, and distance from there to the first
+        weight of the next unit.
     n_rows
         Number of units left, >= 1.
     value, first
