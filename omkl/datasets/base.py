@@ -129,7 +129,7 @@ NAME = (
 
 
 def is_name(value: Any) -> bool:
-    """Return whether a value is a name, as ``NAME`` describes it."""
+    """Return whether a value is a valid name of a folder; ``NAME`` describes such names."""
     return (
         isinstance(value, str)
         and re.fullmatch(r"[\w-][\w.-]*", value) is not None

@@ -390,14 +390,15 @@ class Column:
     Attributes
     ----------
     kind
-        Kind of the column, as users read it: a kind of the module's list, "as named" or "target".
+        Kind of the column, shown to the user: "numbers", "categories", ... as in the docstring of
+        this module, "as named" or "target".
     inputs
         Names of the inputs that a cell becomes.
     why
         Remark about the column for the user.
     recipe
-        Format and encoding of a cell as JSON, by which all later rows are read; {} for a column
-        that is not an input.
+        Format of the cells and their encoding as JSON. All later rows are read in this format. {}
+        for a column that is not an input.
     """
 
     name: str

@@ -33,8 +33,8 @@ def open_stream(
         file, which is read in chunks. With the key ``file`` it is an entry of the catalogue, whose
         file is loaded into memory. With the key ``n_centres`` it is a synthetic stream.
     stream_cfg
-        limit     largest number of rows, at least 2, after shuffling and before scaling; None:
-                  all rows
+        limit     largest number of rows, at least 2; None: all rows. Rows are shuffled before the
+                  limit is applied. Scaling uses only rows within the limit
         scaling   "columns" | "whole" | "none", see ``omkl.datasets.stream``
         order     "file" | "shuffled". A user's file is shuffled in memory, if it has at most
                   MOST_SHUFFLED cells

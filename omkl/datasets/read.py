@@ -691,7 +691,11 @@ def _check_digest(data: bytes, digest: str | None, what: str) -> None:
 
 
 def _mat(content: FileContent, cfg: Mapping[str, Any]) -> Iterator[pd.DataFrame]:
-    """Yield a MATLAB file as columns x1, x2, ... of ``array``, or of array X, followed by y."""
+    """Yield the rows of a MATLAB file, with columns x1, x2, ...
+
+    If ``cfg`` names an ``array``, the columns are those of this array. Otherwise they are those of
+    the array X, followed by a column y for the array y.
+    """
     import pandas as pd
     import scipy.io
 

@@ -121,8 +121,8 @@ class OnlineLearner:
     n_rows      number of rows learned
     new_categories   for each column, the categories that did not occur in the first rows, with the
                 number of learned rows that had them
-    asks        whether the learner requests the target of the row that was predicted last. Only
-                active-learning algorithms leave out targets
+    asks        whether the learner requests the target of the row that was predicted last. Always
+                True, except for active-learning algorithms
     spread      expected standard deviation of the error of the last prediction; NaN if unknown. For
                 ``auto`` with ``interval=`` the standard deviation depends on the row
     interval    ends of the interval of the last prediction; NaN before the first target, and for a
@@ -734,7 +734,7 @@ class OnlineLearner:
         The contributions are estimates of Shapley values. First all inputs have their means. Then
         the inputs take their values in x one after another, in a random order. The contribution of
         an input is the mean change of the prediction at its step, over ``n_orders`` random orders
-        and their reverses. All numbers of a column of text or dates change in one step. Nothing is
+        and their reverses. All inputs that encode one column change in the same step. Nothing is
         learned. ``importance`` measures inputs over all rows.
 
         Parameters
