@@ -81,14 +81,14 @@ class Case(shared.Case):
         return self.algorithm.representation
 
     def fields(self, annotation: Any) -> list[str]:
-        """Return the names of the state's fields that have an annotation.
+        """Return the names of the state's fields that have the given annotation.
 
-        The annotations are defined in ``omkl.core.hyperparameters``.
+        ``omkl.core.hyperparameters`` defines the annotations, such as ``EVALUATED_WITH``.
         """
         return hyperparameters.fields_with(self.algorithm.State, annotation)
 
     def stream(self, T: int = ROUNDS) -> tuple[np.ndarray, np.ndarray]:
-        """Return the result of ``stream`` for T rows. The class of a row is the sign of y - 0.5."""
+        """Return the result of ``stream`` for T rows. Classifiers get the classes y > 0.5."""
         X, y = stream(T)
         return X, self.labels(y > 0.5) if self.classifies else y
 

@@ -293,7 +293,7 @@ def require_refusal(message: str, make: Callable[[], Any]) -> None:
 
 
 def checks_in(scope: Mapping[str, Any]) -> dict[str, Callable[[Any], None]]:
-    """Return the functions ``check_NAME`` of a module, by NAME."""
+    """Return the functions ``check_NAME`` of the module with the globals ``scope``, by NAME."""
     return {
         name.removeprefix("check_"): function
         for name, function in scope.items()
@@ -305,7 +305,10 @@ CHECKS = checks_in(globals())
 
 
 def with_shared(scope: Mapping[str, Any]) -> dict[str, Callable[[Any], None]]:
-    """Return the checks of this module and of another module. All names must differ."""
+    """Return the checks of this module and of the module with the globals ``scope``.
+
+    Their names must differ.
+    """
     checks = checks_in(scope)
     assert not set(checks) & set(CHECKS)
     return CHECKS | checks

@@ -761,11 +761,12 @@ class Baselines:
             return np.where(scored, np.square(errors), 0.0)
 
     def _late(self, X: np.ndarray, y: np.ndarray, series: np.ndarray) -> tuple[Any, Any]:
-        """Return a block from which baselines learn targets that arrive ``delay`` rows later.
+        """Return the rows that the baselines learn, in which each target is ``delay`` rows late.
 
-        Each row occurs first without its target, to be predicted. It occurs again, with its target,
-        after the ``delay`` next rows of its series. The second result is the index (n,) of the
-        first occurrence of each row.
+        A row occurs first without its target, to be predicted. It occurs again, with its target,
+        after the next ``delay`` rows of its series, possibly in a later block. The first result is
+        the inputs, targets and series of these rows. The second is the index (n,) of the first
+        occurrence of each row of X.
         """
         rows: list[tuple[np.ndarray, float, Any]] = []
         at = []
