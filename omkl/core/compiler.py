@@ -236,7 +236,7 @@ if ENABLED:
 
 
 def n_specialisations(function: Any) -> int:
-    """Return for how many sets of argument types a function was compiled in this process."""
+    """Count the sets of argument types for which a function was compiled in this process."""
     return len(function.signatures) if ENABLED else 0
 
 

@@ -123,9 +123,10 @@ TIE = 1e-9  # levels and ranks that differ by less count as equal, so that round
 
 @inlined
 def quantile(ordered, n, level):
-    """Return the (1 - level)-quantile of n scores and one further score that counts as infinite.
+    """Return the ceil((1 - level) (n + 1))-th smallest of n scores, or 0 if this rank is 0.
 
-    The result is at most the largest of the n scores, and 0 for a level of 1.
+    The rank counts the score of the next row, which is unknown, as an (n + 1)-th score. If the rank
+    is n + 1, the largest of the n scores is returned.
 
     Parameters
     ----------
@@ -142,9 +143,9 @@ def quantile(ordered, n, level):
 
 @inlined
 def level_of(place, n):
-    """Return the largest level whose ``quantile`` is at least the score of rank ``place``.
+    """Return the largest level at which ``quantile`` returns the score of rank ``place``, or more.
 
-    The score is one of n scores, and rank 1 is the smallest.
+    ``place`` is a rank among n scores. Rank 1 is the smallest score.
     """
     return 1.0 - place / (n + 1.0)
 
@@ -160,7 +161,7 @@ def replace_oldest(scores, ordered, n_so_far, score):
     scores, ordered
         Window (W,): scores in order of arrival, and ascending.
     n_so_far
-        Number of scores that were put in before.
+        Number of scores that were put into the window before this one.
     score
         New score.
     """
@@ -390,7 +391,10 @@ class SeriesConformal(Conformal):
 
 @inlined
 def _reach(ordered, n, level):
-    """Return ``quantile``, or a number above the largest score for a level below 1 / (n + 1)."""
+    """Return the half-width for a level: q(a) of the module docstring.
+
+    This is ``quantile``. For a level below 1 / (n + 1) it is a number above the largest score.
+    """
     above = 1.0 / (n + 1.0) - level
     if above <= TIE:
         return quantile(ordered, n, level)
@@ -399,7 +403,10 @@ def _reach(ordered, n, level):
 
 @inlined
 def _level_of_score(ordered, n, place, score):
-    """Return the largest level, >= -1, whose ``_reach`` is at least a score of rank ``place``."""
+    """Return the level, >= -1, below which ``_reach`` is at least ``score``.
+
+    ``place`` is the number of the n scores in ``ordered`` that are less than ``score``.
+    """
     largest = ordered[n - 1]
     if place < n or not score > largest:
         return level_of(place, n)
@@ -412,9 +419,9 @@ def _level_of_score(ordered, n, place, score):
 def _learn(rates, levels, weights, before, sums, at, n, b, alpha, eta):
     """Update levels and weights (K,) by the n-th target of a group.
 
-    b is the largest level that contains the target. The levels and weights before the group are in
-    the rows ``at`` and ``at + 1`` of ``before``, and the misses and losses of the group in those of
-    ``sums``.
+    b is the largest level whose interval contains the target. Row ``at`` of ``before`` has the
+    levels before the group, and row ``at + 1`` the weights before the group. The same rows of
+    ``sums`` have the summed misses and losses of the group.
     """
     K, root = rates.shape[0], math.sqrt(n)
     total = 0.0
@@ -445,7 +452,10 @@ def _mixed(levels, weights):
 
 @inlined
 def _half_width(state, far):
-    """Return the half-width of the next interval. ``far``: whether its row is far out."""
+    """Return the half-width of the next interval.
+
+    ``far`` states whether an input of the next row is far outside its usual range.
+    """
     n = min(state.n[0], state.scores.shape[0])
     if n == 0:
         return math.nan
@@ -472,7 +482,10 @@ def _follow(state, y_hat, y, far, groups, half, alpha, eta):
 
 @inlined
 def _learn_score(state, score, far, number, alpha, eta):
-    """Update the levels by the rank of a new score, then store the score in the window."""
+    """Update the levels by the rank of a new score, then store the score in the window.
+
+    ``far`` states whether the row is far out, and ``number`` is the number of its group.
+    """
     n, group = min(state.n[0], state.scores.shape[0]), state.group
     if number < 0.0 or number != group[0]:
         group[0], group[1], group[2] = number, 0.0, 0.0

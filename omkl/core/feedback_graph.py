@@ -6,7 +6,12 @@ nodes at a time.
 
 The refinement fills lists without branches: it writes every candidate at the end of the list, and
 only extends the list if the candidate belongs there. The processor would often mispredict a branch,
-and a misprediction costs as much time as a pack (eight numbers, see ``simd``).
+and a misprediction costs as much time as the work on a pack (eight numbers, see ``simd``).
+
+Symbols of the refinement: DS'_t is the dominating set of round t. It has the nodes whose weight u
+is at least the ``rank``-th largest. Each node i outside DS'_t has a node d_i in DS'_t, and the edge
+(d_i, i) may be added to the graph. CHANGED and OTHERS are rows of the array ``links`` that list
+nodes: those that enter or leave DS'_t in this round, and those that need a new d_i.
 """
 
 from __future__ import annotations
@@ -34,13 +39,13 @@ def dissimilarity_graph(divergence: Overlaps | np.ndarray, M: int) -> np.ndarray
 
     Ghari and Shen, JMLR, algorithm 4: node i starts with itself. Kernel j joins if its mean
     divergence from the out-neighbours so far is at least gamma_i, the largest threshold with which
-    M kernels join. The paper does not state the order. Here the kernel with the largest mean
-    divergence from the present out-neighbours joins next (ties: the smallest index). gamma_i is
-    then the mean divergence of the last kernel.
+    M kernels join. The paper does not state in which order the kernels join. Here the kernel with
+    the largest mean divergence from the present out-neighbours joins next (ties: the smallest
+    index). gamma_i is then the mean divergence of the last kernel.
 
-    With overlaps, candidates j are compared by k own_j - 2 sum of overlap(m, j) over the k present
-    kernels m. This differs from the sum of Delta(m, j) only by terms that do not depend on j. O(N^2
-    M) time.
+    If overlaps are given, candidates j are compared by k own_j - 2 (sum of overlap(m, j) over the k
+    present kernels m). This number and the sum of Delta(m, j) differ only by terms that do not
+    depend on j. The construction takes O(N^2 M) time.
 
     Parameters
     ----------
@@ -115,11 +120,11 @@ def _join_by_overlap(source: Overlaps, some: np.ndarray) -> None:
 
 @compiled
 def _farthest(total, own, by_own, k, best, size, sign):
-    """Write to best[r] the smallest j with the largest k own_j - 2 sum of overlaps in row r.
+    """Find in each row r the kernel j with the largest v_j = k exp(own[j]) - 2 exp(total[r, j]).
 
-    All inputs are logarithms; total[r, j] is the logarithm of the sum of overlaps. size[r] becomes
-    log(|largest number| / k), and sign[r] the sign of the largest number. by_own (N,) lists the
-    kernels by decreasing own.
+    exp(own[j]) is the overlap of kernel j with itself, and exp(total[r, j]) is the sum of its
+    overlaps with k kernels. by_own (N,) lists the kernels by decreasing own. best[r] becomes j
+    (ties: the smallest index), size[r] becomes log(|v_j| / k), and sign[r] the sign of v_j.
     """
     share = math.log(2.0 / k)
     N = own.shape[0]
@@ -163,8 +168,9 @@ def similarity_graph(divergence: Overlaps | np.ndarray, M: int) -> np.ndarray:
     """Build a graph in which every node has the M most similar kernels as out-neighbours.
 
     Ghari and Shen, first version (arXiv), algorithm 1: there is an edge from i to j if Delta(i, j)
-    <= gamma_i. gamma_i is chosen such that node i has M out-neighbours, including itself, since
-    Delta(i, i) = 0. Among equal divergences the smallest index is taken. O(N^2 log N) time.
+    <= gamma_i. gamma_i is chosen such that node i has M out-neighbours. One of them is node i,
+    because Delta(i, i) = 0. Among equal divergences the smallest index is taken. The construction
+    takes O(N^2 log N) time.
 
     Parameters
     ----------
@@ -207,7 +213,7 @@ def _n_kernels(divergence: Overlaps | np.ndarray, M: int) -> int:
 
 
 def _blocks(N: int) -> Iterator[np.ndarray]:
-    """Yield the nodes 0 .. N - 1 in blocks with at most ``BLOCK`` divergences to all N nodes."""
+    """Yield the nodes 0 .. N - 1 in blocks of n nodes, with n N at most ``BLOCK`` (or n = 1)."""
     size = max(1, BLOCK // N)
     for start in range(0, N, size):
         yield np.arange(start, min(N, start + size))
@@ -284,11 +290,11 @@ def rank_largest(values, best):
 
 @inlined
 def refine(params, state, sign):
-    """Update DS'_t and the edges (d_i, i) that make it a dominating set.
+    """Update DS'_t, and the added edges (d_i, i) with which DS'_t reaches every node.
 
-    d_i is the node of DS'_t with the largest divergence from i if sign is 1, and with the smallest
-    if sign is -1. Only the node that was drawn in the last round has a new weight u. If this node
-    was and stays in DS'_t, or was and stays outside, DS'_t and its edges do not change.
+    d_i is the node of DS'_t with the largest divergence from i if ``sign`` is 1, and with the
+    smallest divergence if ``sign`` is -1. In each round only the node that was drawn in the last
+    round has a new weight u. Often this node neither enters nor leaves DS'_t. Then nothing changes.
 
     Parameters
     ----------
@@ -308,8 +314,9 @@ def refine(params, state, sign):
 def nodes_that_changed(state):
     """List in CHANGED the nodes that enter or leave DS'_t, and return their number.
 
-    ``state.best`` has the ``rank`` largest log_u in descending order, and is updated. If the trees
-    are fresh, it is still that of the round before.
+    ``state.best`` (rank,) has the largest log_u in descending order, and is updated. If
+    ``is_fresh(state.trees)``, the function relies on the ``best`` of the last round. Otherwise it
+    computes ``best`` from all log_u.
     """
     log_u, member, best = state.log_u, state.cover[MEMBER], state.best
     node, size, changed = state.node[0], state.trees[COUNT, 1], state.links[CHANGED]
@@ -391,9 +398,10 @@ def rewire(state, n, sign, only_undominated):
 
 @inlined
 def list_unconnected(cover, links, n, begun):
-    """List in OTHERS the nodes outside DS'_t without a valid d_i, and return their number.
+    """List in OTHERS the nodes outside DS'_t that need a new d_i, and return their number.
 
-    The d_i of such a node has left DS'_t, or the node itself has left DS'_t and has no d_i yet.
+    A node needs a new d_i if its d_i has left DS'_t. A node that has left DS'_t itself needs its
+    first d_i.
 
     Parameters
     ----------
@@ -402,7 +410,8 @@ def list_unconnected(cover, links, n, begun):
     n
         Number of nodes in CHANGED.
     begun
-        Whether every node that was outside DS'_t before has a d_i.
+        Whether each node that was outside DS'_t in the last round has a d_i. If False, all nodes
+        are checked.
     """
     n_left, left = 0, -1
     for k in range(n):
@@ -429,7 +438,10 @@ def list_unconnected(cover, links, n, begun):
 
 @inlined
 def connect(state, n, sign, only_undominated):
-    """Find d_i of the first ``n`` nodes of OTHERS, (45). Ties go to the smallest index.
+    """Find the node d_i for each of the first ``n`` nodes i of OTHERS, and set the edge (d_i, i).
+
+    d_i is the node of DS'_t with the largest ``sign`` times divergence from i (ties: the smallest
+    index), as in equation (45) of the JMLR paper. It is written to row PARTNER of ``state.links``.
 
     Parameters
     ----------
@@ -458,7 +470,10 @@ def connect(state, n, sign, only_undominated):
 
 @inlined
 def offer(state, j, sign, only_undominated):
-    """Make node j the d_i of each node i for which it is better than the current d_i.
+    """Make node j the d_i of each node i outside DS'_t whose current d_i is worse than j.
+
+    j is better if ``sign`` times its divergence from i is larger, or equal and j has the smaller
+    index.
 
     Parameters
     ----------
@@ -486,7 +501,10 @@ def offer(state, j, sign, only_undominated):
 
 @inlined
 def set_edge(edges, cover, links, i, only_undominated):
-    """Add the edge (d_i, i), or remove it if the original graph has it or if it is not needed.
+    """Set the added edge of node i to (d_i, i), or remove it.
+
+    Node i has no added edge if it has no d_i, if the original graph already has the edge (d_i, i),
+    or if ``only_undominated`` and DS'_t already reaches i.
 
     Parameters
     ----------

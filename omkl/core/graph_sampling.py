@@ -44,7 +44,9 @@ def in_neighbours(out: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def edges_of(out: np.ndarray) -> np.ndarray:
-    """Make the edges (3, N, M) of a graph with out-neighbours ``out`` (N, M). Learners share them.
+    """Make the edges (3, N, M) of a graph with out-neighbours ``out`` (N, M).
+
+    The result never changes, so all learners on this graph use the same array.
 
     edges[OUT, i, m]    end of the m-th edge of node i; the first is the node itself
     edges[FIRST, i, m]  index in ``in_mass`` at which the tree of this end begins
@@ -160,7 +162,8 @@ def refresh(edges, trees, in_mass, scale, log_u, node):
 def begin(mass, top, scale, log_u):
     """Rebuild mass and top (2 P,) from log_u (N,).
 
-    If the largest log_u is above the scale or more than MOST_FALL below it, it becomes the scale.
+    If the largest log_u is above the scale, or more than MOST_FALL below the scale, the scale
+    becomes the largest log_u.
 
     Parameters
     ----------

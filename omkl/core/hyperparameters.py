@@ -43,13 +43,16 @@ def rate(schedule, t):
 
 
 class Range(NamedTuple):
-    """Bounds of a number: numbers, or expressions as texts.
+    """Bounds ``low`` and ``high`` of a field: each is a number, or a text such as "N".
 
-    An expression may contain N (number of kernels), D (number of features), J (number of nodes)
-    and, in a ``State``, t (number of rounds so far). In a ``State``, the name of another field
-    stands for the largest number in it, as in ``n + pending``, and ``x.1`` stands for the length of
-    axis 1 of x. ``columns`` lists the indices on the last axis to which the bounds apply; () stands
-    for all.
+    "N", "D", "J"   number of kernels, of features, of nodes
+    "t"             in a ``State``: number of rounds so far
+    "n"             in a ``State``: largest number in the field n, an array. Names may be added, as
+                    in "n + pending"
+    "x.1"           in a ``State``: length of axis 1 of the field x
+
+    ``open_low`` and ``open_high`` exclude the bound itself. If the field is an array, ``columns``
+    lists the indices on its last axis to which the bounds apply; () stands for all.
     """
 
     low: float | str
@@ -141,7 +144,8 @@ def build(
     Params
         NamedTuple of an algorithm. Its annotations state the valid values of each field.
     given
-        Values by key, as in a YAML file. None stands for the default if this default is NaN.
+        Values by key, as in a YAML file. If the default of a key is NaN, the value None is allowed
+        and stands for this default.
     horizon
         Rounds of the stream, for schedules that name T; None if unknown.
     sizes
@@ -179,8 +183,8 @@ def with_defaults_cut(
 ) -> dict[str, Any]:
     """Copy ``given``, and reduce default values that are too large for this learner.
 
-    A whole number is reduced to its upper bound if the bound is a letter, such as N, and if the
-    number equals its default. A number that the user chose stays as it is.
+    A whole number is reduced to its upper bound if this bound is a letter, such as N. A number that
+    differs from its default stays as it is, because the user chose it.
 
     Parameters
     ----------
@@ -281,7 +285,7 @@ def _check_range(
 
 
 def _bound(stated: float | str, value: float) -> str:
-    """Format a bound for an error message. A bound by a letter is shown with its value: N=9."""
+    """Format a bound for an error message. If the bound is a letter, append its value: "N=9"."""
     if isinstance(stated, str):
         return f"{stated}={value}"
     return f"{value:,}" if isinstance(value, int) else f"{value:g}"
@@ -315,9 +319,9 @@ TREES = Annotated[np.ndarray, "derived", "sums over the nodes' weights"]
 
 
 def fields_with(State: type, annotation: Any) -> list[str]:
-    """Return the names of the fields of ``State`` that have all marks of an annotation.
+    """Return the names of the fields of ``State`` that are annotated as ``annotation`` is.
 
-    ``annotation`` is one of the ``Annotated`` types above.
+    ``annotation`` is one of the ``Annotated`` types above. A field may have further annotations.
     """
     hints = get_type_hints(State, include_extras=True)
     wanted = set(get_args(annotation)[1:])

@@ -7,15 +7,15 @@ form where they are known (``kernels.Family.overlaps``). The others are integrat
 
 The distance Delta(i, j) is the integral over R^d of (kappa_i - kappa_j)^2. With own_i =
 overlap(i, i) it is own_i + own_j - 2 overlap(i, j). With many inputs these terms differ by hundreds
-of orders of magnitude: a sum with own_i = 1e16 keeps no digit of a small own_j. So the code never
-adds a term that is equal for all candidates. For one i and several j,
+of orders of magnitude: if own_i = 1e16 is added to a small own_j, rounding removes all digits of
+own_j. So the code never adds a term that is equal for all candidates. For one i and several j,
 
     own_j - 2 overlap(i, j)
 
 has the same order as Delta(i, j). If own_i nearly cancels this number, it has too few digits. Then
 the code compares log Delta, computed as a sum of logarithms without this cancellation.
 
-Source: Ghari and Shen, JMLR, (25) to (27).
+Source: Ghari and Shen, JMLR, equations (25) to (27).
 """
 
 from __future__ import annotations

@@ -60,13 +60,13 @@ class Family:
     Every family has ``gram``. A family with a spectral measure has ``value`` and ``frequencies``:
     its kernels are products over the inputs, 1 at zero, and depend on r / length alone.
 
-    Exact-kernel learners need a family of this module with the functions ``term``, ``finish`` and
-    ``parameter``. ``term`` and ``finish`` are compiled for eight numbers at a time. They may use
-    operators, ``abs``, and the given ``exp`` of arguments <= 0. The value of the kernel at the rows
-    x and x_s is finish(exp, c, s) with c = parameter(b). If ``shares`` is True, s is the sum of
-    term(x_k, x_sk) over the inputs k. It has no parameter, so all kernels of the family share it,
-    and kappa must be finite at s = 0. If ``shares`` is False, s is the product of term(x_k, x_sk,
-    c).
+    Exact-kernel learners accept only families of this module that have the functions ``term``,
+    ``finish`` and ``parameter``. ``term`` and ``finish`` are compiled for eight numbers at a time.
+    They may use operators, ``abs``, and the given ``exp`` of arguments <= 0. The value of the
+    kernel at the rows x and x_s is finish(exp, c, s) with c = parameter(b). If ``shares`` is True,
+    s is the sum of term(x_k, x_sk) over the inputs k. This sum does not depend on c, so all kernels
+    of the family share it, and kappa must be finite at s = 0. If ``shares`` is False, s is the
+    product of term(x_k, x_sk, c) over the inputs k.
 
     name          name in configurations and run folders
     label         label of b: its key in conf/kernels, its axis in figures
@@ -138,7 +138,7 @@ class Family:
     def numbers(self, where: str, part: Mapping[str, Any]) -> list[float]:
         """Return the bandwidths or degrees that one entry of ``kernels.parts`` states.
 
-        Raises ValueError naming the problem. ``where`` names the entry in its text.
+        Raises ValueError that names the problem. ``where`` is the name of the entry in its message.
         """
         unknown = set(part) - {"family", "bandwidth", "log10_bandwidth", "factor"}
         if unknown:

@@ -159,18 +159,19 @@ class Learner:
     ) -> Trace:
         """Predict all rows of a group, then learn them, group by group.
 
-        A row is learned with the ``context`` of its prediction.
+        Each row is learned with the past targets (``context``) that its prediction used.
 
         Parameters
         ----------
         X, ahead
-            The same rows (n, d), scaled once as they are learned and once as they are predicted.
+            The same rows (n, d) in two scalings: ``X`` is learned, and ``ahead`` is predicted. A
+            group of a single row is also predicted from ``X``.
         y
             Targets (n,). A row with target NaN is only predicted.
         starts
             (G + 1,) index of the first row of each of G groups, and n.
         forgets
-            Whether to ``forget_context`` after each row of a group but the first.
+            Whether to call ``forget_context`` after each learned row of a group, except the first.
 
         Returns
         -------
@@ -264,10 +265,10 @@ class Learner:
         self._row[0][0] = x if self._is_row(x) else self._rows(np.reshape(x, (1, -1)))
 
     def context(self) -> np.ndarray:
-        """Return the numbers (p,) besides the row that the next prediction reads: past targets.
+        """Return the numbers (p,) of earlier rows that the next prediction uses.
 
-        The numbers are NaN before the first target. The array is empty, (0,), if a prediction
-        depends only on its row.
+        These are past targets and, for some learners, the last row. They are NaN before the first
+        target. If a prediction depends only on its own row, the result is an empty array (0,).
         """
         arrays = self.representation.context(self.state.model)
         if not arrays:
@@ -275,12 +276,15 @@ class Learner:
         return np.concatenate(arrays) if self.t else np.full(sum(map(len, arrays)), np.nan)
 
     def forget_context(self) -> None:
-        """Set the numbers of earlier rows that the next prediction reads to 0."""
+        """Replace past targets, and all other numbers that ``context`` returns, by 0."""
         for array in self.representation.context(self.state.model):
             array[:] = 0.0
 
     def _learn_late(self, x: np.ndarray, y: float | None, context: np.ndarray) -> bool:
-        """Learn x (d,) with the past targets of its prediction, then restore the current ones."""
+        """Learn x (d,) with the past targets that its prediction used (``context``).
+
+        Then restore the current past targets, and add y to them.
+        """
         knew = not math.isnan(context[0])
         arrays = self.representation.context(self.state.model) if knew else ()
         self._take_row(x)  # raises before the context is changed
@@ -320,7 +324,8 @@ class Learner:
         """Predict rows X (n, d), each as the next row, and return how many rows were predicted.
 
         The current tile (see ``prepared``) may limit their number. The predictions write to copies
-        of state and generator, so nothing changes. ``learn_one`` continues with these copies.
+        of the state and of the generator, so the learner does not change. If ``learn_one`` follows,
+        it continues with these copies.
         """
         self._forget_prediction()
         state, rng = self.state, Uniform(self.rng.state.copy())
@@ -336,7 +341,7 @@ class Learner:
         return n
 
     def _forget_prediction(self) -> None:
-        """Clear the selection of a prediction that no ``learn_one`` followed."""
+        """Discard a prediction that no ``learn_one`` followed: its selected kernels and outputs."""
         if self._predicted is not None:
             self._predicted = None
             self.selection.n_evaluated[0] = self.selection.n_combined[0] = 0

@@ -38,8 +38,9 @@ def empty_factor(N: int, F: int) -> tuple[np.ndarray, np.ndarray]:
 def project_row(factor, diagonal, i, B, z, f, alpha):
     """Write f[i] = U'z[i] for matrix number i, and return z[i]'P z[i].
 
-    alpha[i, 7 + j] becomes 1 + the sum of D_k f_k^2 over k < j, for ``take_in``. These sums depend
-    on each other. The processor computes them while it multiplies the numbers of later blocks.
+    alpha[i, 7 + j] becomes 1 + the sum of D_k f_k^2 over k < j, for ``take_in``. Each of these sums
+    continues the previous one. The processor computes them while it multiplies the numbers of later
+    blocks.
 
     Parameters
     ----------
@@ -115,7 +116,10 @@ def _add_up_from(diagonal, i, F, f, r, alpha):
 
 @inlined
 def _shrink(diagonal, i, F, f, alpha, decay, ceiling, gain, slope):
-    """Update D, and write ``gain`` and ``slope``, the factors of the update of U."""
+    """Update row i of ``diagonal``, the numbers D of P = U diag(D) U', for ``take_in``.
+
+    Also write ``gain`` and ``slope`` (F,), the factors with which ``_move`` then updates U.
+    """
     more = 1.0 / decay
     for j in range(F):
         # Both factors are positive, and the second is at most 1. So D stays positive for any row.
@@ -130,8 +134,8 @@ def take_in(factor, diagonal, i, B, f, alpha, r, decay, ceiling, gain, slope, st
     """Update P <- (P - P z z'P / (z'P z + r)) / decay, and write step = P z / (z'P z + r).
 
     f[i] = U'z and alpha[i] come from ``project_row``. Division by decay < 1 increases the variance
-    in all directions. In directions without rows it would grow without limit, so ``ceiling`` limits
-    it.
+    in all directions. In a direction that no row has, the variance would grow without limit.
+    Therefore ``ceiling`` limits the entries of D.
 
     Parameters
     ----------
@@ -173,7 +177,11 @@ def take_in(factor, diagonal, i, B, f, alpha, r, decay, ceiling, gain, slope, st
 
 @inlined
 def _move(factor, w, slope, gain, k):
-    """Update eight numbers u of a column of U, which begin at w: u + slope k. Return k + gain u."""
+    """Replace eight numbers u of a column of U by u + slope k, and return k + gain u.
+
+    w is the flat index in ``factor`` of the first number. k is the pack of sums over the columns
+    before.
+    """
     u = load(factor, w)
     store(factor, w, fma(k, slope, u))
     return fma(u, gain, k)
@@ -183,9 +191,9 @@ def _move(factor, w, slope, gain, k):
 def _move_four(factor, i, B, b, gain, slope, step, inverse):
     """Update the rows of U in the blocks b .. b + 3 at once.
 
-    In each column, the update of a block waits for the sum k of its earlier columns. The processor
-    works on four blocks meanwhile. The triangle begins later in each block, so there are four
-    loops.
+    In each block, the update of a column waits for the sum k over the columns before. Four blocks
+    are updated side by side, so that the processor does not wait. U is triangular: each block
+    begins eight columns after the block above. So there are four loops, over one to four blocks.
     """
     W = factor.shape[2] * LANES
     w0 = (i * factor.shape[1] + b) * W + b * LANES * LANES
@@ -277,7 +285,7 @@ def add_rows(equations: np.ndarray, z: np.ndarray, y: np.ndarray) -> None:
     Parameters
     ----------
     equations
-        Sum of b b' (F + 1, F + 1), updated in place.
+        Sum (F + 1, F + 1) of b b' over the rows, with b = (z, y). Updated in place.
     z, y
         Features (n, F) and targets (n,).
     """
@@ -291,7 +299,7 @@ def solve(equations: np.ndarray, penalty: float) -> tuple[float, np.ndarray]:
     Parameters
     ----------
     equations
-        Sum of b b' (F + 1, F + 1).
+        Sum (F + 1, F + 1) of b b' over the rows, with b = (features, target) of a row.
     penalty
         Factor of ||theta||^2.
 
@@ -327,7 +335,7 @@ HEIGHT = 4
 
 @inlined
 def add_tile(tile, rows, moments, i):
-    """Add b b' of the rows b of a tile to the sums of one kernel.
+    """Add the products b b' of the rows b of a tile to the sums moments[i] of kernel i.
 
     Only the upper triangle of the sums is valid.
 

@@ -64,7 +64,7 @@ def groups_of(slots: np.ndarray, learns: np.ndarray, in_order: bool) -> Groups:
     slots, learns
         Slot of each row, and whether it has a target, (n,).
     in_order
-        Whether to keep the order of the rows. Series that learn from each other need it.
+        Whether to keep the order of the rows. It must be kept if series learn from each other.
     """
     n = len(slots)
     rows = np.arange(n) if in_order else np.argsort(slots, kind="stable")
@@ -189,9 +189,10 @@ class PanelLearner:
 
 
 def _at_a_series(slots: np.ndarray, g: int) -> int:
-    """Return the first run, from run g on, whose series differs from that of the run before.
+    """Return the first run, g or later, that belongs to another series than the run before it.
 
-    A thread begins there. ``slots`` (G,) has the slot of the series of each run.
+    A thread may begin at this run, because no series is then divided between two threads.
+    ``slots`` (G,) has the slot of the series of each run. If there is no such run, return G.
     """
     while 0 < g < len(slots) and slots[g] == slots[g - 1]:
         g += 1
@@ -201,8 +202,8 @@ def _at_a_series(slots: np.ndarray, g: int) -> int:
 def _same_for_all(learner: Learner) -> set[int]:
     """Return the ids of the arrays that all series share.
 
-    These are the random features, and arrays of whole numbers without a declared range, because
-    such arrays never change.
+    These are the random features, and the arrays of whole numbers without a declared range. No
+    round changes such arrays.
     """
     model, with_zero_weights = learner.state.model, learner.representation.with_zero_weights
     others = with_zero_weights(model) if with_zero_weights else None

@@ -246,9 +246,9 @@ def run_block(params, state, t, X, y, rng, selection, y_hat, asked, spread, used
     worst
         Largest squared error of an evaluated kernel (1,), updated in place.
     part
-        WHOLE, or one half of a round. OPEN selects once, and predicts every row of X as that of
-        round t + 1. CLOSE learns the target y (1,) of the last row that OPEN predicted, or NaN if
-        OPEN set ``asked`` to False.
+        WHOLE, or one half of a round. OPEN selects kernels once, and predicts every row of X as the
+        row of round t + 1. CLOSE learns the target y (1,) of the last row that OPEN predicted. y is
+        NaN if OPEN set ``asked`` to False.
     """
     forward = 1 if part == WHOLE else 0
     N = selection.f.shape[0]
@@ -375,8 +375,8 @@ def register(module: str, *, definition: Any = None, **options: Any) -> Algorith
     """Register the steps of a module for its ``Params``, and return the algorithm.
 
     Called at the end of the module, which has ``Params``, ``State``, ``init``, ``select``,
-    ``predict`` and ``update``. It may also have ``variance``, the predictive variance, and
-    ``EXPECTED_FAILURES``, in place of the option.
+    ``predict`` and ``update``. It may also have ``variance`` (the predictive variance), and
+    ``EXPECTED_FAILURES``, which becomes ``expected_failures`` unless ``options`` has this field.
 
     Parameters
     ----------
@@ -413,10 +413,11 @@ def register(module: str, *, definition: Any = None, **options: Any) -> Algorith
 
 
 def register_as(name: str, **options: Any) -> Callable[[Definition], Definition]:
-    """Decorate a class with the steps of the algorithm ``name``, one of several in a module.
+    """Return a decorator that registers a class as the algorithm ``name``.
 
-    The class is a namespace without instances: its functions have no ``self``. It contains the
-    names that ``register`` reads from a module, and its docstring describes the paper.
+    Use it for a module with several algorithms. The class has the functions and names that
+    ``register`` reads from a module. No instances are made, so its functions have no ``self``. Its
+    docstring describes the paper.
 
     Parameters
     ----------

@@ -37,7 +37,7 @@ class Uniform(NamedTuple):
 
 
 def uniform(generator: np.random.Generator) -> Uniform:
-    """Return a ``Uniform`` that continues the numbers of a PCG64 generator.
+    """Return a ``Uniform`` that continues the sequence of numbers of a PCG64 generator.
 
     Raises ValueError for another kind of generator.
     """

@@ -33,9 +33,9 @@ becomes HOME. Bursts of some dozen rows, such as rain or one block of an experim
 a change.
 
 Frozen units. The coefficients of a linear learner depend on the units of its inputs. If the units
-change, its predictions for numbers far from m change a lot. ``frozen`` returns (x - c) / u with
-units c and u that stay constant until m is farther than 3 u from c, s is above 10 u, or s is below
-u / 10. Then c = m and u = s. For the first 20 numbers c = m and u = s too.
+change, its predictions for numbers far from m change a lot. ``frozen`` returns (x - c) / u with a
+centre c and a unit u that stay constant until m is farther than 3 u from c, s is above 10 u, or s
+is below u / 10. Then c is set to m, and u to s. During the first 20 numbers c = m and u = s.
 
 Standardised numbers (x - m) / s are not limited. ``softened`` compresses numbers beyond 4 for
 learners that need bounded inputs.
@@ -310,7 +310,7 @@ def scale_of(state, k):
 
 @inlined
 def _freeze(state, k, at, frozen):
-    """Renew the frozen units of the estimate ``at`` if they differ too much from m and s."""
+    """Set the frozen centre and unit of the estimate ``at`` to m and s if they differ too much."""
     m, s = state[k, at + MEAN], deviation_of(state, k, at)
     u = state[k, frozen + 1]
     off = abs(m - state[k, frozen]) > SHIFT * u or s > RATIO * u or s * RATIO < u
@@ -338,7 +338,7 @@ def standardised(state, k, x):
 
 @inlined
 def frozen(state, k, x):
-    """Return (x - c) / u with the frozen units c and u of column k (module docstring).
+    """Return (x - c) / u with the frozen centre c and unit u of column k (module docstring).
 
     The result is 0 if x is NaN, and as long as u = 0.
 
@@ -422,14 +422,14 @@ def take_row(state, x, most, out, far):
 
 @compiled_strict
 def standardise_rows(starts, slots, learns, moments, X, most, out, far, scratch):
-    """Standardise rows of many series as ``take_row`` does, and add the rows of some runs.
+    """Standardise rows of many series as ``take_row`` does. Add only those rows that are learned.
 
     Parameters
     ----------
     starts, slots, learns
         Runs of rows of one series: run g has the rows starts[g] .. starts[g + 1] - 1 and the slot
-        slots[g] of ``moments``. If learns[g] is False, the rows of the run are not added: each of
-        them is standardised as if it came next, and the moments of slots[g] do not change.
+        slots[g] of ``moments``. If learns[g] is False, the moments of slots[g] do not change: each
+        row of the run is standardised as the row after all rows added so far to this slot.
     moments
         Moments of all slots (S, C, N_NUMBERS), updated in place.
     X
@@ -464,9 +464,10 @@ def standardise_late(state, ahead, X, n_waiting, delay, out, far):
     state
         Moments (C, N_NUMBERS), updated in place.
     ahead
-        Scratch like the state.
+        Scratch (C, N_NUMBERS).
     X
-        Rows (n, C). The first ``n_waiting`` were standardised before, but not added yet.
+        Rows (n, C). The first ``n_waiting`` were standardised in an earlier call, and are not added
+        to the moments yet.
     n_waiting
         Number of these first rows.
     delay
@@ -537,16 +538,17 @@ LEVEL_SHRINKAGE = 5.0  # number of rows as which the mean of all targets counts 
 
 @compiled_strict
 def fill_levels(X, levels, sums, counts, of_all, y, starts, out):
-    """Write mean targets and counts of the levels in all rows of a group, then learn the targets.
+    """Encode categories (levels) by the mean target and the count of earlier rows of the level.
 
-    The mean is shrunk towards the mean of all targets, and the count n is written as log(1 + n).
+    All rows of a group are encoded before the targets of the group are learned. The mean is shrunk
+    towards the mean of all targets, and the count n is written as log(1 + n).
 
     Parameters
     ----------
     X
-        Rows (n, C) with the number of a level in some columns.
+        Rows (n, C). Some columns have the number of a level.
     levels
-        These columns (L,).
+        Indices of these columns (L,).
     sums, counts
         Sum and number of the known targets of each level (L, n_levels), updated in place.
     of_all
@@ -556,7 +558,7 @@ def fill_levels(X, levels, sums, counts, of_all, y, starts, out):
     starts
         (G + 1,) index of the first row of each group, and n.
     out
-        Output (n, C): the mean replaces the level, and the count is in the next column.
+        Output (n, C): the mean target is in the column of the level, the count in the next column.
     """
     n_levels = sums.shape[1]
     for g in range(starts.shape[0] - 1):

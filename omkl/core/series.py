@@ -66,17 +66,17 @@ class Series(NamedTuple):
 
     A group is a set of rows that are predicted before the target of any of them arrives.
 
-    numbers   (S, N_NUMBERS) numbers of each series, see above
+    numbers   (S, N_NUMBERS) numbers of each series, with the indices STEPS .. PEAK
     ring      (S, R) last R targets, NaN where unknown; the target of row t of a series has the
               index t mod R
     relative  (2,) fading sum, over all series, of absolute changes divided by the level, and fading
-              sum of 1 for each change
+              number of these changes
     regrets   weights of the candidates, and sums of their gains over all groups before the present
-              one
+              group
     group     (K + 2,) gain of each candidate in the present group, number of rows learned before
               this group (its identifier), and number of its rows so far
     noise     (2,) fading sum of the squared errors of the mixture divided by the squared scale, and
-              fading sum of 1 for each error
+              fading number of these errors
     """
 
     numbers: Annotated[np.ndarray, Range(0.0, MOST_COUNT, columns=NON_NEGATIVE[:2])]
@@ -98,8 +98,8 @@ class Units(NamedTuple):
     scale       (n,) scale of the series; 0 as long as the series has no units
     candidates  (n, K) candidates of the mixture. Columns 0 and 1 are the predictions of two
                 learners, which the caller writes. Column 2 is the last target of the series, and
-                the following columns are its targets one season ago. They are NaN before its first
-                target
+                the following columns are its targets one season ago. Columns from 2 on are NaN
+                before the first target of the series
     """
 
     inputs: np.ndarray
@@ -112,7 +112,10 @@ class Units(NamedTuple):
         return (y - self.location) / self._unit
 
     def width(self, half: np.ndarray) -> np.ndarray:
-        """Convert half-widths (n,) from units of the series to units of targets, or to NaN."""
+        """Convert half-widths (n,) from units of the series to those of the target.
+
+        The result is NaN for a row without units.
+        """
         return half * self._unit
 
     @property
@@ -139,7 +142,8 @@ class Lags(NamedTuple):
 
     inputs    (L,) lags of the inputs
     seasonal  (M,) lag of the candidate of each season
-    behind    number of last known targets that were not known at the prediction
+    behind    number of newest targets in the state to leave out, because they arrived after the
+              prediction of the row; 0 at the prediction itself
     """
 
     inputs: np.ndarray
@@ -148,10 +152,10 @@ class Lags(NamedTuple):
 
 
 def lags_of(seasons: Sequence[int], late: int = 0) -> Lags:
-    """Return the lags for seasons (M,) in rows.
+    """Return the lags of past targets for seasons (M,), lengths in rows.
 
-    If each target is only known after ``late`` further rows of its series, the lag of a season is
-    that of the last known target in the same phase as the predicted row.
+    The target of a row arrives after ``late`` further rows of its series. The lag of a season is
+    that of the newest known target with the same phase in the season as the predicted row.
     """
     inputs, seasonal = [*range(FIRST_LAG, LAST_LAG + 1)], []
     for m in seasons:
@@ -299,7 +303,7 @@ def _scale(numbers, relative, s):
 
 @inlined
 def _in_units(value, last, unit):
-    """Return a past target in units of its series, clipped; 0 if it is unknown."""
+    """Return a past target in units of its series, clipped to FARTHEST_LAG; 0 if it is NaN."""
     off = (value - last) / unit
     return min(FARTHEST_LAG, max(-FARTHEST_LAG, off)) if math.isfinite(off) else 0.0
 
@@ -386,18 +390,21 @@ def _deviation(noise):
 
 @inlined
 def _fading(n):
-    """Return the factors by which a new group of n rows reduces earlier gains and their squares."""
+    """Return two factors, for the sums of earlier gains and of earlier squared gains.
+
+    Before the gain of a new group of n rows is added, each sum is multiplied by its factor.
+    """
     return (GROUP_FADING, GROUP_FADING**2) if n > 1.0 else (REGRET_FADING, REGRET_FADING)
 
 
 @inlined
 def _learn_row(regrets, group, noise, scale, f, y_hat, y, number):
-    """Update weights and noise of the mixture from a row with units and a target.
+    """Update weights and noise of the mixture from one row.
 
-    Rows without them change nothing. ``number`` identifies the group of the row. Rows of a group
-    share shocks, so their gains are not independent: they are added, and the sum counts as a single
-    gain of ML-Poly (``experts``). Gains are divided by the squared scale. Otherwise the series with
-    the largest values would determine the weights for all series.
+    A row without units or without a target changes nothing. ``number`` identifies the group of the
+    row. Rows of a group share shocks, so their gains are not independent: the gains are added, and
+    the sum counts as a single gain of ML-Poly (``experts``). Gains are divided by the squared
+    scale. Otherwise the series with the largest values would determine the weights for all series.
 
     Let p be the prediction of the mixture, f that of a candidate, and y the target. The gain of
     ML-Poly, 2 (p - y) (p - f), is often positive by chance if f is far from all targets, and a
@@ -407,9 +414,10 @@ def _learn_row(regrets, group, noise, scale, f, y_hat, y, number):
     stay near ML-Poly.
 
     After n rows of a group, a candidate has weight only for the part of its summed gain above
-    CAUTION sqrt(1 - 1 / n) standard errors. The last target has weight for its whole gain. Sums of
-    groups fade fast, because the first groups have the largest errors. Sums of squares fade twice
-    as fast, so that they remain the variance of the summed gain.
+    CAUTION sqrt(1 - 1 / n) standard errors. The candidate "last target" has weight for its whole
+    gain. After a group of several rows, sums of gains fade fast (GROUP_FADING), because the first
+    groups have the largest errors. Sums of squared gains fade by the squared factor, so that they
+    remain the variance of the summed gain.
     """
     if not (scale > 0.0 and math.isfinite(y)):
         return
@@ -507,14 +515,15 @@ def find_seasons(y: np.ndarray, slots: np.ndarray, likely: Sequence[int] = ()) -
     y, slots
         Target (n,) and series (n,) of each row, in the order of the rows. An unknown target is NaN.
     likely
-        Lengths in rows, in ascending order, for which a lower peak suffices. After one of them is
-        found, the mean of each of its phases is subtracted from the changes before the next is
-        tested.
+        Lengths in rows, in ascending order, for which a lower peak of the autocorrelation suffices.
+        When one of these seasons is found, it is removed before the next length is tested: the mean
+        change at each of its phases is subtracted.
 
     Returns
     -------
     tuple of int
-        Lengths in rows, in ascending order: at most two, and the likely ones. () without a season.
+        Lengths in rows, in ascending order: at most two, and further those of ``likely`` that were
+        found. () if there is no season.
     """
     order = np.argsort(slots, kind="stable")
     parts = np.split(y[order], np.flatnonzero(np.diff(slots[order])) + 1)
@@ -537,10 +546,10 @@ def find_seasons(y: np.ndarray, slots: np.ndarray, likely: Sequence[int] = ()) -
 
 
 def _slow_season(changes: Sequence[np.ndarray]) -> tuple[int, ...]:
-    """Return a season that noise hides in the changes (T,) from row to row, or ().
+    """Return (length,) of a season that is longer than 2 SLOW rows, or () if there is none.
 
-    The change from the mean of SLOW rows to that of the next SLOW rows has less noise, and more of
-    a season that is much longer.
+    In the changes (T,) from row to row, noise may hide such a season. The changes from the mean of
+    SLOW rows to the mean of the next SLOW rows have less noise, and more of the season.
     """
     weights = np.convolve(np.ones(SLOW), np.ones(SLOW)) / SLOW
     long = [np.nan_to_num(d) for d in changes if len(d) >= len(weights)]
@@ -554,10 +563,11 @@ def _peaks(r: np.ndarray) -> list[int]:
 
 
 def _highest(peaks: list[int], r: np.ndarray) -> list[int]:
-    """Return at most two lags: the shortest nearly highest peak, and another one.
+    """Return the lags of at most two of the ``peaks`` of the autocorrelation r.
 
-    The other one is the highest peak whose lag divides the first lag or, if there is none, the
-    highest peak.
+    The first is the shortest lag whose peak is at least NEARLY times as high as the highest peak.
+    The second is the highest peak among the lags that divide the first lag. If there is none, it is
+    the highest of all peaks. The list is empty if the first lag is less than SHORTEST.
     """
     highest = max(peaks, key=lambda k: r[k], default=0)
     first = next((k for k in peaks if r[k] >= NEARLY * r[highest]), 0)

@@ -40,7 +40,7 @@ def aligned(shape: tuple[int, ...], dtype: str = "float64") -> np.ndarray:
 
 
 def load(array, start, n=LANES):
-    """Return a pack with the n numbers array.flat[start : start + n]. Its other elements are 0.
+    """Return the pack of the n numbers array.flat[start : start + n], followed by zeros.
 
     Parameters
     ----------
@@ -118,7 +118,10 @@ def fma(a, b, c):
 
 
 def total(pack):
-    """Return the sum of the eight elements, by adding the upper to the lower half three times."""
+    """Return the sum of the eight elements.
+
+    The upper half is added to the lower half three times, so the order of the additions is fixed.
+    """
     four = pack[:4] + pack[4:]
     two = four[:2] + four[2:]
     return two[0] + two[1]

@@ -25,7 +25,10 @@ class Mismatch(ValueError):
 
 
 class Snapshot(NamedTuple):
-    """Arrays that the next round of a learner depends on, and counts. Fields as in ``Learner``."""
+    """Arrays of a learner to save: those that its next round depends on, and its counts.
+
+    The fields are those of ``Learner`` with the same names.
+    """
 
     t: COUNTS  # (1,)
     state: Any

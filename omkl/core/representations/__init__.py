@@ -71,13 +71,14 @@ class Representation(NamedTuple):
                       None if memory is ``bounded``
     support_size      model -> number of terms (N,) in the function of each kernel
     kept_rows         model -> number of rows of the stream that the model stores
-    beside            families without random features that are accepted although features are drawn
+    beside            families without random features that the representation accepts too, if
+                      ``draws_features``
     accepts_blanks    whether an input may be NaN, a missing value
     check_kernels     function that raises ValueError for kernels that the representation does not
                       support
     context           model -> arrays of earlier rows that a prediction uses. The first array has
                       the last targets, newest first. () if a prediction depends only on its row
-    importance        model -> share (C,) of each column in the learned function, NaN while unknown.
+    importance        model -> importance (C,) of each column, shares of sum 1; NaN while unknown.
                       The d inputs come first, then past targets. None: no such measure
     with_zero_weights  model -> model before the first round that shares the feature arrays; None if
                       there are no arrays to share

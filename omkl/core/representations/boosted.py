@@ -11,12 +11,13 @@ Targets are numbers with squared error, or classes with log loss. For classes th
 are logits, and the values of leaves are Newton steps (J. Friedman, T. Hastie, R. Tibshirani,
 "Additive logistic regression", Annals of Statistics 28 (2000)).
 
-An ensemble is one sequence of trees. E ensembles share a window of the last W rows with C columns;
-each ensemble reads a number of first columns. A refit grows all trees again, in steps: a step makes
-the bins of one column, in time of order W, or grows one tree, of order W C. Each round takes one or
-a few steps, so that no row waits for a whole refit. New trees replace the old ones after the last
-step. The round in which this happens depends only on the number of rows. Refits are at least about
-a quarter of a window apart, so that the mean time per row stays bounded.
+An ensemble is one sequence of trees. E ensembles share a window of the last W rows with C columns.
+Each ensemble uses only the first c of these columns, where c may differ between ensembles. A refit
+grows all trees again, in steps: a step makes the bins of one column, in time of order W, or grows
+one tree, of order W C. Each round takes one or a few steps, so that no row waits for a whole refit.
+New trees replace the old ones after the last step. The round in which this happens depends only on
+the number of rows. Refits are at least about a quarter of a window apart, so that the mean time per
+row stays bounded.
 """
 
 from __future__ import annotations
@@ -92,9 +93,9 @@ class Boosted(NamedTuple):
     overwrite the window before the last step. Row number t has the index t mod P.
 
     rows       (C, P) columns of the rows
-    labels     (E, P) targets of each ensemble. For classes (1, P), 0 .. E - 1 for the class of each
-               ensemble; a single ensemble has the log odds of class 1 against class 0
-    n_columns  (E,) int64, number of first columns that an ensemble reads
+    labels     (E, P) targets of each ensemble. For classes (1, P): the class of each row, 0 ..
+               E - 1. If E = 1, the classes are 0 and 1, and the ensemble has the log odds of 1
+    n_columns  (E,) int64, number c of columns that each ensemble uses: the first c of the C columns
     n          (1,) int64, number of rows so far
     wait       (1,) int64, number of rows until the next refit begins
     patience   (1,) int64, factor of the usual number of rows between two refits, 1 while the
@@ -134,8 +135,8 @@ class BoostedScratch(NamedTuple):
     n_bins          (C,) int64, number of bins of each column
     bins, bins_of   (W, C) and (C, W) uint8, bin of each number, by row and by column
     sample          (SAMPLED,) numbers of one column, sorted
-    near            (SAMPLED + 1,) change of the number of present cuts near each number of
-                    ``sample``
+    near            (SAMPLED + 1,) entry k is the number of present cuts near sample[k], minus the
+                    number near sample[k - 1]
     places          (B + 1,) int64, index in ``sample`` at which each bin begins
     rest            (W, 2) gradient G and weight H of the rows; for squared error the residual and 1
     scores, p       (E, W) for classes: logits and probabilities
@@ -199,13 +200,12 @@ def fresh_boosted(
 ) -> Boosted:
     """Make ensembles that have learned no row.
 
-    They share one window of past rows, with as many columns as the ensemble with most columns
-    reads.
+    They share one window of past rows, with max(n_columns) columns.
 
     Parameters
     ----------
     n_columns
-        Number of columns that each ensemble reads.
+        Number of columns that each ensemble uses, from the first one on.
     n_trees
         Trees per ensemble; 0: trees are never grown.
     n_rows
@@ -355,9 +355,9 @@ def _sort(sample, n):
 def _edge(sample, first, behind, m):
     """Return the index k at which a bin begins: its edge is between sample[k - 1] and sample[k].
 
-    ``sample`` has m sorted numbers, and the bin was planned for the indices first .. behind - 1.
-    Usually k is ``first``. But if one gap in the bin is wider than all its other gaps together, the
-    bin begins behind this gap.
+    ``sample`` has m sorted numbers. Bins of equal weight would give this bin the indices first ..
+    behind - 1, and usually k is ``first``. But if one gap between neighbouring numbers of the bin
+    is wider than all its other gaps together, the bin begins behind this gap.
     """
     first = min(m - 1, max(1, first))
     last = min(m, max(behind, first + 1)) - 1
@@ -388,7 +388,7 @@ def _place(model, n, j):
 
 @inlined
 def _write_places(model, scratch, c, m, most):
-    """Write the indices, among m sorted numbers of column c, at which ``most`` bins begin.
+    """Divide m sorted numbers of column c into ``most`` bins, and write the first index of each.
 
     Bins have equal weight: half of the weight is spread evenly over the numbers, and half over the
     numbers near cuts of the present trees, so that the next trees can locate a step more precisely.
@@ -475,7 +475,10 @@ def _add_up(scratch, leaf, n_chosen):
 
 @inlined
 def _begin_cut(scratch, leaf):
-    """Reset the best cut of a leaf: no gain, and the reduction of the loss by the leaf itself."""
+    """Reset the best cut of a leaf to "no cut".
+
+    Its gain is 0, and its ``worth`` is the reduction of the loss by the undivided leaf.
+    """
     total = scratch.whole[leaf, G]
     scratch.worth[leaf] = BETTER * (total * total / (scratch.whole[leaf, H] + RIDGE))
     scratch.gain[leaf] = 0.0
@@ -689,7 +692,10 @@ def _begin(model, scratch, e, n):
 
 @inlined
 def _begin_classes(model, scratch, n):
-    """Write the log share of each class into base and scores; of one ensemble, the log odds."""
+    """Begin the trees of all classes: write the log share of each class into base and scores.
+
+    A single ensemble, for two classes, gets the log odds of class 1 against class 0.
+    """
     E = scratch.forest.base.shape[0]
     for k in range(E):
         code = 1.0 if E == 1 else float(k)
@@ -772,8 +778,9 @@ def write_columns(scratch, row, lags):
 def _n_due(model, scratch):
     """Store the row scratch.x, whose targets are already stored. Begin a refit if one is due.
 
-    Return the number of steps that the refit should have done at the end of this round, or 0
-    without a refit. If the scratch belongs to another refit or lacks steps, its refit begins again.
+    Return the number of steps that the refit must have done at the end of this round, or 0 if no
+    refit is in progress. The scratch is reset when a refit begins. It is also reset if the learner
+    was loaded during the refit. Then the caller repeats the steps so far.
     """
     if model.forest.leaf.shape[1] == 0:
         return 0

@@ -106,6 +106,9 @@ ROUNDING = 1e-12  # smaller relative differences of predictions count as 0
 class Regrets(NamedTuple):
     """Weights of N experts by their regrets.
 
+    In ``learn_regrets`` the gain of an expert is 2 (p - y) (p - f), where p is the prediction of
+    the mixture, f that of the expert, and y the target.
+
     total    (N,) fading sum R of the gains of each expert
     squares  (N,) fading sum V of the squared gains
     w        (N,) weights of sum 1
@@ -323,13 +326,15 @@ class Experts(NamedTuple):
     The columns of a row are d inputs, L past targets (newest first), the changes since the previous
     row of the d inputs and of the C - d newest targets, and K products of inputs.
 
-    first      recursive learners, and further parts of learners behind the first N
-    parts      (N + 1,) int64; the further parts of learner i are parts[i] .. parts[i + 1] - 1 of
-               ``first``. Each part uses the columns after those of the part before
+    first      all parts of the N learners, as recursive learners. A learner with many columns has
+               several parts. The first parts of all learners have the indices 0 .. N - 1
+    parts      (N + 1,) int64; the further parts of learner i have the indices parts[i] ..
+               parts[i + 1] - 1 of ``first``. Each part uses the columns after those of the part
+               before
     decay      (N,) weight of earlier rows, in (0, 1]
     from_last  (N,) whether a learner predicts the target minus the last target, or minus the mean
-    columns    (N, W) columns that a learner uses: the first n_columns[i] of row i
-    n_columns  (N,) number of these columns
+    columns    (N, W) columns that each learner uses. Learner i uses columns[i, : n_columns[i]]
+    n_columns  (N,) number of columns that each learner uses
     products   (K, 2) inputs whose product is a column
     uncut      (N,) whether the learner may use its inputs without softening; at most one may
     inputs     (d, 20) moments of the inputs, as in ``robust_moments``
@@ -401,7 +406,7 @@ def fresh_experts(
     sizes: tuple[int, int, int],
     uncut: np.ndarray,
 ) -> Experts:
-    """Make experts before the first row from recursive learners.
+    """Build experts from recursive learners, in the state that experts have before the first row.
 
     Parameters
     ----------
@@ -410,7 +415,8 @@ def fresh_experts(
     columns
         Columns that each learner uses.
     sizes
-        Number of inputs, of past targets, and of past targets whose changes are columns.
+        Three numbers: of inputs, of past targets, and of those past targets (the newest) whose
+        change since the previous row is a column too.
     """
     d, n_lags, n_changing = sizes
     n_columns = np.array([len(read) for read in columns])
@@ -559,7 +565,9 @@ def noise_of_part(scratch, i, j, noise):
 
 @inlined
 def write_outputs(model, scratch, X, row):
-    """Write theta'z of all learners at X[row] into scratch.f, and what ``learn_experts`` needs.
+    """Write theta'z of all learners at X[row] into scratch.f.
+
+    Also write the other numbers of the scratch, which ``learn_experts`` needs for this row.
 
     Parameters
     ----------
@@ -582,11 +590,12 @@ def write_outputs(model, scratch, X, row):
 
 @inlined
 def _write_readings(model, scratch, i):
-    """Write the predictions of the ``uncut`` learner i with softened and uncut inputs; choose one.
+    """Predict with the ``uncut`` learner i from softened and from uncut inputs; choose one of both.
 
-    The learner also learns with the chosen inputs. Uncut inputs are chosen if their errors were
-    smaller in earlier rows with an outlying input, and if their prediction is within WIDE_MARGIN
-    ranges of the targets so far.
+    Write both predictions into ``scratch.readings``. The learner also learns with the chosen
+    inputs. Uncut inputs are chosen if their errors were smaller in earlier rows with an outlying
+    input, and if their prediction is at most WIDE_MARGIN ranges of the targets so far outside this
+    range. In a row without an outlying input, only softened inputs are used.
     """
     scratch.n_readings[0] = 1
     scratch.is_uncut[0] = False
@@ -618,7 +627,10 @@ def _write_readings(model, scratch, i):
 
 @inlined
 def _compare_readings(model, scratch, y):
-    """Add the squared errors with softened and with uncut inputs in rows with an outlying input."""
+    """Add the squared errors with softened and with uncut inputs to the sums ``model.readings``.
+
+    Nothing is added in a row without an outlying input.
+    """
     if scratch.n_readings[0] > 1:
         for k in range(2):
             off = y - scratch.readings[k]
@@ -636,11 +648,12 @@ def is_row_far(scratch, most):
 
 @inlined
 def foreseen_label(model, y, before, most):
-    """Return y, or for an outlier the number ``most`` deviations from the mean on its side.
+    """Return the target y, clipped to ``most`` deviations from the mean if y is an outlier.
 
-    An outlier is farther than ``most`` deviations from the mean, and farther than FARTHEST_SEEN
-    times the farthest target so far. If the previous target is also that far on the same side, y is
-    not an outlier but belongs to a new level.
+    y is an outlier if its distance from the mean of the targets exceeds both ``most`` deviations
+    and FARTHEST_SEEN times the largest distance of a target so far. If the distance of
+    the previous target also exceeds both, on the same side, y is not an outlier: the targets have a
+    new level.
 
     Parameters
     ----------

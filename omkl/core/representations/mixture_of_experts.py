@@ -111,7 +111,7 @@ REST_PRIOR = 3.0  # multiple of the squared noise that keeps the share small at 
 
 
 class MixtureOfExperts(NamedTuple):
-    """Experts and their mixtures.
+    """N experts and their mixtures. f (N,) are the predictions of the experts.
 
     experts      the first N - 4 experts
     neighbours   last rows, among which the nearest ones are searched
@@ -120,13 +120,14 @@ class MixtureOfExperts(NamedTuple):
                  prediction of this mixture
     wide         ridge regression on many random features, the inputs and past targets
     regrets      weights of the experts in the first mixture p
-    corrections  two recursive learners with the N + 1 inputs f - p and e. The coefficient of their
-                 constant feature stays 0
-    noise        (2,) fading sum of the squared errors of p, and fading sum of 1 for each error
+    corrections  two recursive learners that correct p, from the N + 1 inputs f - p and e. The
+                 coefficient of their constant feature stays 0
+    noise        (2,) fading sum of the squared errors of p, and fading number of these errors
     error        (1,) last error e of p, clipped to FARTHEST deviations of the noise
-    last         weights of the corrected predictions, p and PLAIN in the last mixture
-    rest         (2,) fading sums of r g and of g^2, where r is the error of the last mixture and g
-                 the prediction of r by trees
+    last         weights in the last mixture: of the two corrected predictions, of p, and of the
+                 three experts PLAIN
+    rest         (2,) fading sums of r g and of g^2, where r is the error of the last mixture, and g
+                 is the error that trees predicted
     """
 
     experts: Experts
@@ -150,11 +151,12 @@ class MixtureOfExperts(NamedTuple):
 
 
 class MixtureScratch(NamedTuple):
-    """Scratch of a round.
+    """Scratch of a round. f, p, e and PLAIN are as in ``MixtureOfExperts``.
 
     corrections  scratch of the corrections, with z = (f - p, e) for both
     correction   (2,) theta'z of both corrections
-    candidates   (6,) predictions in the last mixture: both corrected ones, p and PLAIN
+    candidates   (6,) predictions that the last mixture combines: two corrected ones, p, and those
+                 of the experts PLAIN
     mixed        (1,) last mixture
     rest         (1,) prediction of the error of the last mixture by trees
     y_hat        (1,) prediction
@@ -175,7 +177,7 @@ class MixtureScratch(NamedTuple):
 def fresh_mixture(
     model: Experts, frequencies: np.ndarray, n_trees: int, n_rows: int, n_kept: int
 ) -> MixtureOfExperts:
-    """Make mixtures of experts before the first row.
+    """Build the mixtures of these experts, in the state that they have before the first row.
 
     Parameters
     ----------
@@ -290,7 +292,10 @@ def _evaluate_mixture(scratch, model, X, row, selection):
 
 @inlined
 def _evaluate_rest(scratch, model):
-    """Write the prediction: the last mixture plus a share of its error as trees predict it."""
+    """Write the prediction: the last mixture, plus a share of the error that trees predict for it.
+
+    ``_share_of_rest`` returns this share.
+    """
     trees, mixed = scratch.trees, scratch.mixed[0]
     trees.x[trees.x.shape[0] - 1] = mixed
     predicted = evaluate_boosted(model.trees, trees, REST)
@@ -301,7 +306,11 @@ def _evaluate_rest(scratch, model):
 
 @inlined
 def _share_of_rest(model):
-    """Return b in [0, 1]: the mixture is corrected by b times the error that trees predict."""
+    """Return the share b in [0, 1]: the prediction is the last mixture plus b times ``rest``.
+
+    ``rest`` is the error that trees predict for the last mixture. b is near 1 if these predictions
+    were right in recent rows.
+    """
     if not (model.rest[0] > 0.0 and model.noise[0] > 0.0):
         return 0.0
     noise = model.noise[0] / model.noise[1]
@@ -319,7 +328,7 @@ dispatch(evaluate_row, MixtureScratch, _evaluate_mixture)
 
 @inlined
 def _foreseen(p, y, farthest):
-    """Clip y to a distance ``farthest`` from p."""
+    """Clip y to [p - farthest, p + farthest]."""
     return min(p + farthest, max(p - farthest, y))
 
 
@@ -337,7 +346,7 @@ def learn_mixture(params, state, t, y, selection):
     y
         Target.
     selection
-        Evaluated round.
+        Outputs and scratch of the evaluated row.
     """
     model, scratch, f = state.model, selection.scratch, selection.f
     label, deviation, error = y, np.inf, 0.0
@@ -375,7 +384,7 @@ def learn_mixture(params, state, t, y, selection):
 
 @inlined
 def _learn_correction(model, scratch, error):
-    """Learn the error of the first mixture with its noise and both corrections.
+    """Update the noise and both corrections by an error of the first mixture.
 
     The corrections learn nothing as long as all errors are 0.
     """

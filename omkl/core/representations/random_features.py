@@ -174,7 +174,7 @@ def gradient_steps(model, eta, lam, y, selection):
     y
         Target.
     selection
-        Evaluated round.
+        Outputs and scratch of the evaluated row.
     """
     shrink = 1.0 - 2.0 * eta * lam
     for i in range(selection.f.shape[0]):
@@ -248,8 +248,8 @@ class SparseScratch(NamedTuple):
              eight rows. The features of the other evaluated kernels follow in the order of
              evaluation. These kernels are few, so that their features stay in the first-level cache
     start    (N,) int64, index in ``waves`` of the features of the m-th evaluated kernel
-    clock    (1,) int64, number of rounds. When other rows begin, it increases by 8, so that
-             features computed for earlier rows are not used
+    clock    (1,) int64, number of rounds. At the first row of each block of rows, 8 is added, so
+             that features computed for rows of another block are not used
     seen     (N,) int64, clock of the last choice of each kernel
     streak   (N,) int64, number of consecutive choices of each kernel
     first    (N,) int64, clock of the first of the eight rows; far in the past if there are none
@@ -290,7 +290,9 @@ def sparse_scratch(model: RandomFeatures, threads: int) -> SparseScratch:
 
 @inlined
 def is_guessed(scratch, i, now):
-    """Count a choice of kernel i, and return whether its next choice is expected.
+    """Count a choice of kernel i. Return whether the next rounds will probably choose it again.
+
+    This is expected of a kernel that was chosen in each of the last rounds (see STREAK).
 
     Parameters
     ----------
@@ -385,7 +387,7 @@ def evaluate_chosen(scratch, model, X, row, selection):
 
 
 def take_step_of_chosen(scratch, model, i, m, step, shrink):
-    """Do a gradient step. If the features of the next row exist, also compute the output there.
+    """Do a ``take_step``. If the features of the next row exist, also compute its output.
 
     Parameters
     ----------

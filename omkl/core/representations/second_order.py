@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class Recursive(NamedTuple):
-    """N learners in d inputs. Learner i has F_i features in B_i blocks of eight; B is the most.
+    """N learners in d inputs. Learner i has F_i features in B_i blocks of eight. B = max(B_i).
 
     padded    (N, d, W) frequencies as in ``RandomFeatures``; zeros for ``linear``. Learners at the
               end that have no random features may be missing here
@@ -203,7 +203,9 @@ def write_features(model, X, row, n, i, scratch):
 
 @inlined
 def rls_output(model, i, scratch):
-    """Return f_i for the features in scratch.z[i], and write what ``learn_rls`` needs.
+    """Return f_i for the features in scratch.z[i].
+
+    Also write the arrays ``projected``, ``alpha`` and ``variance``, which ``learn_rls`` needs.
 
     Parameters
     ----------
@@ -319,7 +321,8 @@ class RandomWalk(NamedTuple):
 
     padded      (N, d, W) frequencies as in ``RandomFeatures``
     theta       (N, 8 B) coefficients: of the sines, then of the cosines, then zeros
-    covariance  (N, B, 8 B, 8) upper triangle of P_i, see above; 0 beyond F
+    covariance  (N, B, 8 B, 8) upper triangle of P_i, laid out as ``factor`` in ``core.linalg``; 0
+                beyond F
     n_waves     (N,) int64, number D of frequencies
     n_raw       (N,) int64, zeros: there are no other features
     """
@@ -387,10 +390,10 @@ def _walk_scratch(model: RandomWalk, threads: int) -> WalkScratch:
 
 @inlined
 def _add_column(P, w, below, beside, k, f):
-    """Add products with eight numbers u of a column of P, which begin at w, to the packs k and f.
+    """Return k + u * beside and f + u * below, where u are eight numbers of a column of P.
 
-    u ``beside`` is added to k, where ``beside`` is the entry of z for this column. u ``below`` is
-    added to f, where ``below`` has the entries of z for the eight rows.
+    w is the flat index of the first of these numbers. ``beside`` is the entry of z for the column,
+    and ``below`` has the entries of z for the eight rows.
     """
     u = load(P, w)
     return fma(u, beside, k), fma(u, below, f)

@@ -20,7 +20,7 @@ from omkl.core.trigonometry import fill_pack
 
 @inlined
 def seven_packs(padded, w, X, row):
-    """Return the angles omega'X[row] for seven packs of frequencies.
+    """Return the angles omega'X[row] for seven packs (56) of frequencies, as seven packs.
 
     Parameters
     ----------
@@ -138,7 +138,9 @@ def arguments(padded, D, i, X, row, angle, start):
 
 @inlined
 def two_packs_of_four(padded, w, X, row):
-    """Return the angles of two packs of frequencies at the rows row .. row + 3, two packs per row.
+    """Return the angles omega'x of sixteen frequencies at each of the rows row .. row + 3.
+
+    Each row gives two packs of angles.
 
     Parameters
     ----------
@@ -182,7 +184,9 @@ def two_packs_of_four(padded, w, X, row):
 
 @inlined
 def one_pack_of_four(padded, w, X, row):
-    """Return the angles of one pack of frequencies at the rows row .. row + 3, one pack per row.
+    """Return the angles omega'x of eight frequencies at each of the rows row .. row + 3.
+
+    Each row gives one pack of angles.
 
     Parameters
     ----------
@@ -446,14 +450,14 @@ def gradient_step_at(model, i, waves, z, step, shrink):
 
 @inlined
 def gradient_step_and_output(model, i, waves, z, after, step, shrink):
-    """Do the same as ``gradient_step_at``, and return the new output for other features.
+    """Do the same as ``gradient_step_at``, and return the output of the new theta_i at another row.
 
     Parameters
     ----------
     model, i, waves, z, step, shrink
         As in ``gradient_step_at``.
     after
-        Index in ``waves`` of the first of the other features.
+        Index in ``waves`` of the first sine and cosine of the other row.
     """
     theta = model.theta
     S = theta.shape[1] // 2

@@ -86,8 +86,9 @@ class SoftmaxMixture(NamedTuple):
     """N experts for K classes, and their mixtures.
 
     experts     N - 1 experts, N - 3 of them learners. Their ``first.theta`` is not used and stays 0
-    trees       K ensembles of logits that read raw inputs and past targets. For K = 2 one ensemble,
-                of the second class. For K > MOST_CLASSES one that is never used
+    trees       K ensembles of logits that read raw inputs and past targets. For K = 2 there is only
+                one ensemble, for the second class. For K > MOST_CLASSES there is one, and its trees
+                are never grown
     theta       (M, K, 8 B) coefficients of the classes for all M parts of learners in
                 ``experts.first``
     counts      (K,) number of rows of each class
@@ -148,7 +149,7 @@ def trees_of_a_class(K: int) -> int:
 
 
 def fresh_softmax(model: Experts, K: int, n_trees: int, n_rows: int) -> SoftmaxMixture:
-    """Make mixtures of experts before the first row, for K classes.
+    """Build the mixtures of these experts for K classes, in the state before the first row.
 
     Parameters
     ----------
@@ -219,7 +220,7 @@ def _flatten(p, share):
 
 @inlined
 def _step_and_curvature(logits, direction, y, quadratic, scratch):
-    """Return the step s along a direction (K,) of logits, and the variance of the direction there.
+    """Return the step s along a direction (K,) of logits, and the variance of the direction at s.
 
     s in [0, 1] maximises log p_y(logits + s direction) - s^2 quadratic / 2. The derivative of this
     function is decreasing, equal to ``quadratic`` at 0, and not above 0 at 1. Its zero is found by

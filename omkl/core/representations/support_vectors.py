@@ -187,7 +187,10 @@ _evaluate = _by_code(
 
 @inlined
 def add_distances(model, rows, x, start, n, row):
-    """Write the numbers that the kernels of a family share, for each family of the dictionary.
+    """Write the distances (or inner products) between x and support rows, for each family.
+
+    All kernels of a family share these numbers (``shares`` of ``Family``). Families that the
+    dictionary lacks, and families that share no numbers, are left out.
 
     Parameters
     ----------
@@ -447,7 +450,7 @@ def far_sums(model, upto, X, first, last, far, row):
     model
         Expansion.
     upto
-        Number of support rows.
+        Number of support rows in the sums.
     X
         Rows (n, d).
     first, last
@@ -612,7 +615,8 @@ def _growing(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) 
 def _sliding(params: Any, kernels: Sequence[Kernel], d: int, D: int, seed: int) -> Expansion:
     """Make an expansion over at most ``params.budget`` rows, with room for the current row too.
 
-    Coefficients change after they are written, so no sums can be computed in advance.
+    Coefficients change after they are written, so sums over earlier rows cannot be computed in
+    advance.
     """
     most = params.budget
     capacity = -(-(most + 1) // LANES) * LANES
