@@ -197,7 +197,7 @@ class OmklAks:
                 The code only fills bin s: it puts one kernel, drawn with probability w_i / sum
                 of w, into bin s, and every other kernel with probability J / (gamma_t N). This
                 gives the same distribution of V_s.
-             4. Predict the mean of f_i over V_s weighted by w, (31), (32).
+             4. Predict the mean of f_i over V_s weighted by w, equations (31) and (32).
              5. theta_i <- theta_i - eta grad L_i(theta_i), (17), and
                 w_i <- w_i exp(-eta_g L_i(theta_i)), (22), of all kernels, both at the theta_i that
                 predicted, with L_i(theta) = (theta'z_i - y_t)^2 + lam ||theta||^2.
@@ -315,10 +315,11 @@ class Amkl:
              regret against ``ridge_features`` with regret.lam = lam.
     Reading  The paper states the selection criterion twice, with opposite signs. As in algorithm 2,
              a target is requested unless the condition of step 2 holds. Targets before round 1
-             count as skipped, so the first one is requested. The loss between two kernels in (33)
-             is the squared difference, because (a1) requires a symmetric loss and (18) is not
-             symmetric. The symbols with hats in (37) and (39) mean f-bar and theta-bar. The paper
-             has eta_c > 0; with eta_c = 0 every target is requested here, so it is Raker.
+             count as skipped, so the first one is requested. The loss between two kernels in
+             equation (33) is the squared difference, because (a1) requires a symmetric loss and
+             (18) is not symmetric. The symbols with hats in equations (37) and (39) mean f-bar and
+             theta-bar. The paper has eta_c > 0; with eta_c = 0 every target is requested here, so
+             it is Raker.
     Differs  from the paper: none. The authors' repository (JeongminChae/MKL_Active_Learning) has a
              distributed variant, DAMKL. It requests every target of the first tenth, and in a
              skipped round its criterion uses the outputs of the last row with a target.
@@ -397,7 +398,8 @@ class AmklAks:
     Task     regression; queried labels.
     Round    1. If the target of the round before was requested, draw the subset V of the kernels by
                 steps 1 to 3 of OMKL-AKS, (40) and (41); otherwise V stays.
-             2. Evaluate all kernels and predict the mean of f_i over V weighted by w, (43), (44).
+             2. Evaluate all kernels and predict the mean of f_i over V weighted by w, equations
+                (43) and (44).
              3. Skip the target, and change nothing, if one of the last M targets was requested and
                 no kernel j of all N is far from V,
                 max over j of sum over i in V of p_i (f_i(x_t) - f_j(x_t))^2 <= eta_c, (33), with p
@@ -409,7 +411,7 @@ class AmklAks:
     Cost     O(N D d) time per round; O(N D d) memory.
     Bound    none. Theorem 3 states O(sqrt(T)) with high probability under the conditions of
              theorem 2. It is false for the same reason, see AMKL and ``docs/errata.md``. At least
-             one target in M + 1 is requested, (35).
+             one target in M + 1 is requested, equation (35).
     Reading  As for OMKL-AKS and AMKL. In addition: the symbol d_l in equation (41) is J. Below
              (41), d_l is J and d_r is K. The p_i of (33) are those of (38): they sum to 1 over all
              kernels and to less over V. As printed, j runs over all kernels, although section I
@@ -467,7 +469,7 @@ class AmklRandom:
              rate   probability of a request if step 2 tosses a coin, in [0, 1]; 1: every target
              M      most successive rows without a request, >= 1
     Cost     O(N D d) time per round; O(N D d) memory.
-    Bound    none. At least one target in M + 1 is requested, as in (35) for AMKL.
+    Bound    none. At least one target in M + 1 is requested, as in equation (35) for AMKL.
     Differs  none. On average a request follows the previous one after
              (1 - (1 - rate)^(M + 1)) / rate rows. The share of requested targets tends to the
              inverse of this number: with M = 1 the share is 1 / (2 - rate). If AMKL with M = 1

@@ -18,8 +18,8 @@ Bound    on every interval I at once O(sqrt(|I|) log T) against the best functio
 Reading  The paper's text was not available. The rules follow a summary. It multiplies the
          weights by the advantage r_I of an instance over the mixture. The factor 1 + eta r and the
          intervals are those of A. Daniely, A. Gonen, S. Shalev-Shwartz (ICML 2015). r_I is clipped
-         to [-1, 1], its range if losses lie in [0, 1]. After 2^levels rounds there is no longer
-         level, and intervals of the longest level follow one another.
+         to [-1, 1], its range if losses lie in [0, 1]. After 2^levels rounds no level with longer
+         intervals is added, and intervals of the longest level follow one another.
 Differs  from the paper: not known. The released code restarts the weights but not theta.
 
 >>> from omkl.checks import learners

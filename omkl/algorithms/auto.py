@@ -118,9 +118,9 @@ class Auto:
                 10^-12 |p|. If no R_i is positive, all weights are equal.
              4. Correct: q = p + theta'(f - p, e), clipped to the range of the f_i. e is the error
                 of p in the previous row, clipped to 3 s. theta is the posterior mean of a Bayesian
-                linear regression of the errors of p, with prior N(0, 0.1 I) and noise s^2 after the
-                row. There are two such q; in one of them old rows fade by 0.995. They learn once p
-                has had an error.
+                linear regression of the errors of p, with prior N(0, 0.1 I). The variance of its
+                noise is s^2, which already includes the error of this row. There are two such q; in
+                one of them old rows fade by 0.995. They learn once p has had an error.
              5. Mix again: m is the mixture, as in 3, of both q, p, the mean, the last target and
                 the linear expert. A second ensemble of 100 trees predicts the error e of m from the
                 same columns and m. Both e and the prediction g are clipped to 3 s. Predict m + b g,
@@ -130,11 +130,11 @@ class Auto:
              6. Learn y. The mixtures learn from the second row on. Single outlying values have a
                 limited influence:
                 - A target is an outlier if it is farther than 20 deviations from the mean, and 10
-                  times as far as all targets before. If the previous target is as far on the same
+                  times as far as every earlier target. If the previous target is as far on the same
                   side, it is a new level and no outlier. Neighbours, trees and the 400 frequencies
-                  learn an outlier as a target at 20 deviations. As a past target it counts as 20
-                  deviations too, and as the prediction of the next target as 100. s and theta learn
-                  it as 3 s from p.
+                  learn an outlier as a target at 20 deviations. As a past target it also counts as
+                  20 deviations. The expert that predicts the last target clips it at 100
+                  deviations. s and theta learn it as 3 s from p.
                 - In a row with an outlier or with an input beyond 20 deviations, the error that a
                   recursive ridge regression learns is clipped to 3 s sqrt(1 + z'P z), where P is
                   A^-1 before the row.

@@ -221,9 +221,10 @@ def _products(d: int, seed: int) -> np.ndarray:
 
 
 def columns_of_parts(d: int, n_raw: int, n_waves: int) -> list[int]:
-    """Return the number of raw columns of each matrix of an expert: about equal, at most PART.
+    """Divide the raw columns of an expert among its matrices; return the number of columns of each.
 
-    An expert with waves, or with at most MOST_WHOLE inputs, has a single matrix.
+    An expert with waves has a single matrix, and so have all experts of at most MOST_WHOLE inputs.
+    Otherwise the numbers are about equal and at most PART.
 
     Parameters
     ----------

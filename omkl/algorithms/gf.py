@@ -22,13 +22,13 @@ Cost     O(M D d + J M) time per round (J M N more while the graph is drawn);
          O(N D d + J N) memory.
 Bound    theorem 2: O(sqrt(N ln N) T^(3/4)) with eta of order sqrt(ln N / N) T^(-3/4),
          eta_e of order N^(1/6) T^(-1/4), J of order N^(1/3); losses in [0, 1], ||x|| <= 1.
-         Unproved for M > 1, where (88) of its proof does not hold: ``docs/errata.md``.
+         Unproved for M > 1, where equation (88) of its proof does not hold: ``docs/errata.md``.
 Reading  Algorithm 2 computes the pi_ij, and stops after round ``freeze``. So the pi_ij in q stay
          those of that round, while the p_j still follow the weights. (One could also read q as the
-         probability given the frozen graph. This q learns more slowly: the error on airfoil is 29.8
-         in place of 25.6.) (21) treats p as independent of the drawn graph, which is true only
-         for J = 1. For J > 1 the factors 1 / q are biased: by a few percent upwards for kernels of
-         large weight, and downwards for kernels of small weight.
+         probability given the frozen graph. With this q learning is slower: the MSE x 10^-3 on
+         airfoil is 29.8 in place of 25.6.) Equation (21) treats p as independent of the drawn
+         graph, which is true only for J = 1. For J > 1 the factors 1 / q are biased: by a few
+         percent upwards for kernels of large weight, and downwards for kernels of small weight.
 Differs  from the paper: none. The released code never draws kernel 0, and floors q at 0.05. In the
          loss for the weights it computes the penalty from theta after the step.
 """
@@ -300,8 +300,8 @@ class Doubling:
     """OMKL-GF, doubling: the steps of (24) for an unknown horizon, with restarts in rounds 2^m.
 
     Paper    P. M. Ghari, Y. Shen, "Graph-Aided Online Multi-Kernel Learning", JMLR, remark below
-             (24): a doubling trick, cited from N. Cesa-Bianchi, G. Lugosi, "Prediction, Learning,
-             and Games", 2006, section 2.3.
+             equation (24): a doubling trick, cited from N. Cesa-Bianchi, G. Lugosi, "Prediction,
+             Learning, and Games", 2006, section 2.3.
     Task     regression; selected kernels (at most M a round).
     Round    As ``gf``, with the graph drawn in every round. Period m has the rounds 2^m ..
              2^(m+1) - 1 and the steps of (24) for T = 2^m. After its last round theta_i = 0

@@ -205,15 +205,16 @@ class Sfg:
     Bound    theorem 5: O(sqrt(N ln N) T^(2/3)) with eta of order sqrt(ln N / N) T^(-2/3),
              xi of order T^(-1/3); losses in [0, 1], ||x|| <= 1.
     Reading  Algorithm 4 appends (i, j) while the mean divergence of j from the out-neighbours so
-             far is at least gamma_i, the largest threshold that leaves M of them. It does not state
-             the order in which it tries the j.
+             far is at least gamma_i, the largest threshold with which i has M out-neighbours. It
+             does not state the order in which it tries the kernels j.
              farthest  (the default) the kernel with the largest mean divergence joins next. On
                        airfoil M = 5, 10, 20 give an MSE of 48.9, 39.9, 33.3 x 10^-3.
              nearest   the M kernels nearest to i, as in the first version of the paper.
-             Delta is the integral (27). In R^d every node gets nearly the same out-neighbours: the
-             widest Laplacian and the narrowest kernels.
+             Delta is the integral of equation (27). In R^d every node gets nearly the same
+             out-neighbours: the widest Laplacian kernels and the narrowest kernels.
              After round 300 the paper's text only changes the choice of the node, so p and q remain
-             (33) and (36). The combination has no theta, so its loss in (37) is the squared error.
+             those of equations (33) and (36). The combination has no theta, so its loss in equation
+             (37) is the squared error.
     Differs  from the paper: none. The released code always uses node 0 after round 300, shifts
              the draw by one, floors q at 0.1 and p at 0.2, and builds another divergence and
              another dominating set.
@@ -279,9 +280,9 @@ class SfgMkl:
              the graph, once for all seeds.
     Bound    theorem 3: O(T^(3/4)) with eta of order 1/sqrt(T), xi of order T^(-1/4);
              losses in [0, 1], ||x|| <= 1. (The text prints T^(1/4) for xi.)
-    Reading  |N_out| in (11) counts the self-loop. After round 300 the paper's text only changes the
-             choice of the node, so p and q remain (12) and (15). The combination has no theta, so
-             its loss in (16) is the squared error.
+    Reading  |N_out| in equation (11) counts the self-loop. After round 300 the paper's text only
+             changes the choice of the node, so p and q remain those of equations (12) and (15). The
+             combination has no theta, so its loss in equation (16) is the squared error.
     Differs  from the paper: none. No code of this version was released.
     """
 
@@ -470,9 +471,9 @@ class SfgR:
     Reading  Algorithm 6 appends the edge (d_i, i) for every i outside DS'_t. The text above
              algorithm 6 appends it only if no edge from DS'_t reaches i. The default follows the
              algorithm, ``only_undominated=true`` the text. Other readings as in OMKL-SFG.
-             In the paper the sets of (47) have no index t, but those of the refined graph have
-             one. So the M kernels of the original graph predict. All kernels of S_t learn: their
-             losses are observed with probability q_i.
+             In the paper the sets of equation (47) have no index t, but those of the refined graph
+             have one. So the M kernels of the original graph predict. All kernels of S_t learn:
+             their losses are observed with probability q_i.
     Differs  from the paper: none. The released code freezes the graph after round 300 but still
              draws, has the graph, the floors and the shift of the released OMKL-SFG, and discards a
              draw.

@@ -349,7 +349,7 @@ class FederatedAlgorithm(NamedTuple):
     Params          NamedTuple of hyper-parameters; its fields are the keys of the YAML file
     upload          (params, N, W) -> most numbers that a client sends in a round
     client_state    (params, dictionary, model, K) -> state of the clients, arrays (K, ...)
-    exposure        (params, N, T) -> number of T messages that one sample of a client can change
+    exposure        (params, N, T) -> how many of T messages one sample of a client can change
     kernels         (params, dictionary, d) -> the kernels that it learns with; () for a network
     model           (params, dictionary, d, D, seed, max_upload) -> shared parameters
     scratch         (model) -> scratch arrays to evaluate the model for a client
@@ -381,8 +381,8 @@ class FederatedAlgorithm(NamedTuple):
 class Plan:
     """Settings that server and clients share before the first round.
 
-    settings    ``omkl.config.schema.Settings``, of which they read ``max_upload`` and
-                ``safeguards``
+    settings    ``omkl.config.schema.Settings``; server and clients read ``max_upload``,
+                ``safeguards``, ``message_exchange`` and the seeds
     algorithm   learner
     params      its hyper-parameters, an ``algorithm.Params``
     dictionary  N kernels

@@ -59,7 +59,7 @@ class Totals(NamedTuple):
     losses  (K, 1 + N) losses of the prediction and of every kernel, by client
     sent    (K, 2) int64 numbers and rows that each client has sent, to all receivers together
     replies (K, 2) int64 messages that each client has sent, and how many of them were refused
-    used    (N,) int64 number of messages with the row
+    used    (N,) int64 number of messages that contained each row
     worst   (2,) largest squared error of a prediction, and largest loss of a kernel
     """
 
@@ -91,7 +91,7 @@ class FederatedTrace(NamedTuple):
 
 @inlined
 def add_losses(losses, k, scratch, worst):
-    """Add the losses of a round to a client's sums, and return its smallest sum of a kernel.
+    """Add the losses of a round to the sums of a client. Return the smallest of its kernels' sums.
 
     Parameters
     ----------

@@ -55,7 +55,7 @@ def cannot_use(error: OSError, otherwise: object = None) -> str:
 
 
 def pluralize(number: int, noun: str) -> str:
-    """Return a number with its noun: ``1 row``, ``1,204 rows``. The s follows the first word."""
+    """Return a number with its noun: ``1 row``, ``1,204 rows``. The first word gets the s."""
     first, space, rest = noun.partition(" ")
     return f"{number:,} {first if number == 1 else first + 's'}{space}{rest}"
 

@@ -22,11 +22,11 @@ Cost     a client: O(N D d + N log N) time per round, O(N D d) memory, 2 M D num
 Bound    theorem 1: each client's regret against its best kernel is at most
          ln N / eta_k + eta_k T / 2; losses in [0, 1]. Theorem 2: the server's regret against
          the best function for all clients, see ``scripts/reproduce/regret_bounds.py``.
-Reading  Bins are cut by the weights before this round's update, as in (8). Among equal weights
-         the kernel with the smaller index comes first. Kernels are sorted for xi = 1 too, as in
-         algorithm 1; the paper's text says that xi = 1 needs no sorting. If streams have unequal
-         lengths, a case that the paper does not treat, K in (10) counts the clients with a sample
-         in the round.
+Reading  Bins are cut by the weights before this round's update, as in equation (8). Among equal
+         weights the kernel with the smaller index comes first. Kernels are sorted for xi = 1 too,
+         as in algorithm 1; the paper's text says that xi = 1 needs no sorting. If streams have
+         unequal lengths, a case that the paper does not treat, K in equation (10) counts the
+         clients with a sample in the round.
 Differs  from the paper: none. The released module has one step size for theta and the weights.
 """
 
