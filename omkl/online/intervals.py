@@ -111,7 +111,7 @@ class AdaptiveIntervals:
             before = self.half_widths(far)
             found = self.follow(part, y[rows], far, None if groups is None else groups[rows])
             half[rows] = before if together else found
-        return half if units is None else units.width(half)
+        return half
 
     def follow_one(
         self, y_hat: float, scored: bool, y: float, far: bool, group: float = ALONE
@@ -166,6 +166,7 @@ class AdaptiveIntervals:
 
 N_GROUPS = 4  # groups of rows by their expected error, each with its own scores
 WARM_UP = 200  # errors before learned widths may be used
+WARM_UP_GROUPS = 50  # and groups of rows with errors, such as dates
 FADING = 1.0 - 1.0 / 1000.0  # fading of interval scores per row
 OFFSET = 0.001  # times the mean error; added to an error so that its logarithm is finite
 RANGE = (-7.0, 4.0)  # logarithms of the least and largest quotient of expected and mean error
@@ -233,7 +234,8 @@ POSITIVE = Annotated[np.ndarray, Range(0.0, math.inf)]
 class WidthState(NamedTuple):
     """State of ``RowWidths``, without its learner and its conformal scores.
 
-    n          (1,) number of errors so far
+    n          (2,) number of errors so far, and of their groups of rows
+    group      (1,) number of the last group, see ``Conformal.follow``
     error      (1,) running mean of absolute errors, over about 1,000 rows
     scores     (2,) fading sums of the interval scores of the plain and the learned intervals
     n_squares, squares   (N_GROUPS,) number and running mean of (error / expected error) ** 2 in
@@ -242,6 +244,7 @@ class WidthState(NamedTuple):
     """
 
     n: COUNTS
+    group: np.ndarray
     error: POSITIVE
     scores: POSITIVE
     n_squares: COUNTS
@@ -273,7 +276,7 @@ class RowWidths:
         self._learner, self._penalty = learner, 2.0 / (1.0 - settings.level)
         level, rates = 0.5 + 0.5 * settings.level, rates_of(settings)
         self._sides = [(Conformal(level, rates), Conformal(level, rates)) for _ in range(N_GROUPS)]
-        self._n, self._error = 0, 0.0
+        self._n, self._n_groups, self._group, self._error = 0, 0, ALONE, 0.0
         self._scores, self._squares = [0.0, 0.0], [0.0] * N_GROUPS
         self._n_squares = [0] * N_GROUPS
         self._outputs: collections.deque[float] = collections.deque(maxlen=WINDOW)
@@ -282,7 +285,8 @@ class RowWidths:
     @property
     def is_used(self) -> bool:
         """True if the next interval has learned widths. If False, it is the plain interval."""
-        return self._n >= WARM_UP and self._scores[1] < self._scores[0]
+        is_warm = self._n >= WARM_UP and self._n_groups >= WARM_UP_GROUPS
+        return is_warm and self._scores[1] < self._scores[0]
 
     def predict_one(
         self, row: np.ndarray, y_hat: float, half: float, spread: float, far: bool
@@ -326,8 +330,9 @@ class RowWidths:
         return _stacked([self._next_ends(*row) for row in listed])
 
     def learn_one(
-        self, row: np.ndarray, y_hat: float, width: Width, y: float, far: bool, is_last: bool
-    ) -> None:
+        self, row: np.ndarray, y_hat: float, width: Width, y: float, far: bool, is_last: bool,
+        group: float = ALONE,
+    ) -> None:  # fmt: skip
         """Learn the error of a prediction.
 
         Parameters
@@ -340,6 +345,8 @@ class RowWidths:
             Target.
         is_last
             Whether this row was predicted last, and nothing was learned since.
+        group
+            Number of the row's group, see ``Conformal.follow``.
         """
         (output, half), error = width.numbers.tolist(), y - y_hat
         if math.isnan(half):  # the plain intervals have no error yet
@@ -347,18 +354,19 @@ class RowWidths:
         logarithm = _logarithm(abs(error), self._error)
         if not math.isnan(logarithm):
             self._learner.learn_one(row, logarithm, None if is_last else width.context)
-        scale, group = self._scale(output, self._error)
+        scale, quarter = self._scale(output, self._error)
         self._rank(output)
         below, above = (
-            scale * side.learn(0.0, max(part / scale, 0.0), far)
-            for side, part in zip(self._sides[group], (-error, error), strict=True)
+            scale * side.learn(0.0, max(part / scale, 0.0), far, group)
+            for side, part in zip(self._sides[quarter], (-error, error), strict=True)
         )
         self._error = _mean(self._error, abs(error), self._n)
-        self._count(error, half, below, above, scale, group)
+        self._count(error, half, below, above, scale, quarter, group)
 
     def follow(
-        self, rows: np.ndarray, trace: Trace, half: np.ndarray, y: np.ndarray, far: np.ndarray
-    ) -> Ends:
+        self, rows: np.ndarray, trace: Trace, half: np.ndarray, y: np.ndarray, far: np.ndarray,
+        groups: np.ndarray | None = None,
+    ) -> Ends:  # fmt: skip
         """Return the intervals of n predictions, each computed before its target is learned.
 
         The results equal, to the last bit, those of ``predict_one`` and ``learn_one`` for each row.
@@ -372,8 +380,11 @@ class RowWidths:
             Predictions, and half-widths of their plain intervals, (n,).
         y
             (n,) targets, NaN where unknown.
+        groups
+            (n,) number of the group of each row; None: each row is alone.
         """
         n = len(y)
+        groups = np.full(n, ALONE) if groups is None else groups
         errors = np.where(trace.asked & ~np.isnan(half), y - trace.y_hat, np.nan)
         means, logarithms = np.empty(n), np.full(n, np.nan)
         mean, n_errors = self._error, self._n
@@ -384,25 +395,55 @@ class RowWidths:
                 mean, n_errors = _mean(mean, size, n_errors), n_errors + 1
         self._error = mean
         outputs = self._learner.partial_fit(rows, logarithms).y_hat
-        scales, groups = np.empty(n), np.empty(n, dtype=np.int64)
+        scales, quarters = np.empty(n), np.empty(n, dtype=np.int64)
         for s, output in enumerate(outputs.tolist()):
-            scales[s], groups[s] = self._scale(output, float(means[s]))
+            scales[s], quarters[s] = self._scale(output, float(means[s]))
             if not math.isnan(errors[s]):
                 self._rank(output)
         sides = np.empty((2, n))
         for group, pair in enumerate(self._sides):
-            at = np.flatnonzero(groups == group)
+            at = np.flatnonzero(quarters == group)
             for side, one, sign in zip(sides, pair, (-1.0, 1.0), strict=True):
                 scores = np.maximum(sign * errors[at] / scales[at], 0.0)
-                side[at] = scales[at] * one.follow(np.zeros(len(at)), scores, far[at])
+                side[at] = scales[at] * one.follow(np.zeros(len(at)), scores, far[at], groups[at])
         ends = []
-        columns = (trace.y_hat, half, *sides, trace.spread, scales, groups, errors)
+        columns = (trace.y_hat, half, *sides, trace.spread, scales, quarters, errors, groups)
         for row in zip(*(column.tolist() for column in columns), strict=True):
-            y_hat, plain, below, above, spread, scale, group, error = row
-            ends.append(self._ends(y_hat, plain, (below, above), spread, scale, group))
+            y_hat, plain, below, above, spread, scale, quarter, error, group = row
+            ends.append(self._ends(y_hat, plain, (below, above), spread, scale, quarter))
             if not math.isnan(error):
-                self._count(error, plain, below, above, scale, group)
+                self._count(error, plain, below, above, scale, quarter, group)
         return _stacked(ends)
+
+    def follow_groups(
+        self, block: Block, trace: Trace, half: np.ndarray, groups: np.ndarray
+    ) -> Ends:
+        """Return intervals as ``follow``, for rows that are predicted group by group.
+
+        Parameters
+        ----------
+        block
+            Rows as the learner reads them, and targets in the unit of the predictions.
+        trace, half, groups
+            As in ``follow``.
+        """
+        found = []
+        for at, together in runs_of(block.starts):
+            part, part_trace = block.part(at), Trace(*(array[at] for array in trace))
+            if not together:
+                parts = part.X, part_trace, half[at], part.y, part.far, groups[at]
+                found.append(self.follow(*parts))
+                continue
+            context, outputs = self._learner.context(), self._learner.predict(part.ahead)
+            y_hat, asked, spread = (array.tolist() for array in part_trace)
+            columns = outputs.tolist(), y_hat, half[at].tolist(), spread, part.far.tolist()
+            found.append(_stacked([self._next_ends(*row) for row in zip(*columns, strict=True)]))
+            rows = zip(part.X, *columns, part.y.tolist(), asked, groups[at].tolist(), strict=True)
+            for row, output, mean, plain, _, far, y, is_asked, group in rows:
+                if is_asked and not math.isnan(y):
+                    width = Width(np.array([output, plain]), context)
+                    self.learn_one(row, mean, width, y, far, False, group)
+        return Ends(*map(np.concatenate, zip(*found, strict=True)))
 
     def _next_ends(
         self, output: float, y_hat: float, half: float, spread: float, far: bool
@@ -460,20 +501,26 @@ class RowWidths:
         return Ends(y_hat - below, y_hat + above, spread)
 
     def _count(
-        self, error: float, half: float, below: float, above: float, scale: float, group: int
-    ) -> None:
+        self, error: float, half: float, below: float, above: float, scale: float, quarter: int,
+        group: float,
+    ) -> None:  # fmt: skip
         """Learn the error of a row, and add the interval scores of its two intervals.
 
         ``error`` is the target minus the prediction. ``half`` is the half-width of the plain
         interval. ``below`` and ``above`` are the widths of the learned interval. ``scale`` is the
-        expected error of the row, and ``group`` the index of its group.
+        expected error of the row, ``quarter`` the index of its group by expected error, and
+        ``group`` the number of its group of predictions.
         """
         self._n += 1
+        self._n_groups += group < 0.0 or group != self._group
+        self._group = group
         if math.isnan(scale):
             return
         size = error / scale
-        self._squares[group] = _mean(self._squares[group], size * size, self._n_squares[group])
-        self._n_squares[group] += 1
+        self._squares[quarter] = _mean(
+            self._squares[quarter], size * size, self._n_squares[quarter]
+        )
+        self._n_squares[quarter] += 1
         if not math.isnan(below + above):
             plain = 2.0 * half + self._penalty * max(0.0, abs(error) - half)
             learned = below + above + self._penalty * max(0.0, error - above, -error - below)
@@ -498,7 +545,8 @@ class RowWidths:
         own = self._state
         snapshot.require_fit(own, {name: kept[name] for name in own._fields})
         state = WidthState(*(kept[name] for name in own._fields))
-        self._n, self._error = int(state.n[0]), float(state.error[0])
+        self._n, self._n_groups = state.n.tolist()
+        self._group, self._error = float(state.group[0]), float(state.error[0])
         self._scores, self._squares = state.scores.tolist(), state.squares.tolist()
         self._n_squares = state.n_squares.tolist()
         self._outputs.clear()
@@ -510,7 +558,8 @@ class RowWidths:
         outputs = np.full(WINDOW, np.nan)
         outputs[: len(self._outputs)] = self._outputs
         return WidthState(
-            n=np.array([self._n]),
+            n=np.array([self._n, self._n_groups]),
+            group=np.array([float(self._group)]),
             error=np.array([self._error]),
             scores=np.array(self._scores),
             n_squares=np.array(self._n_squares),

@@ -220,9 +220,7 @@ class OnlineLearner:
             levels = LevelMeans(self._levels) if has_levels else None
             widths = least = None
             if around and settings.algorithm == "auto":
-                small = specify("auto", {"size": "small"}, self.specification.dictionary, 1, None)
-                small_learner = small.learner(learners[0].d, settings.seed)
-                widths = RowWidths(around, small_learner)
+                widths = self._new_widths(learners[0].d)
                 if self._transform is None:
                     least = LeastTarget(np.zeros(1, dtype=np.int64), np.full(1, np.inf))
             series = self._target_series(intervals) if settings.has_seasons else None
@@ -235,7 +233,17 @@ class OnlineLearner:
         make = functools.partial(made, seed=self.settings.seed, threads=self._threads)
         n_slots = 0 if self._slots is None else FRESH + 1
         settings = self.settings
-        return TargetSeries(make, self.inputs, settings.seasons, n_slots, intervals, settings.late)
+        make_widths = self._new_widths if intervals else None
+        return TargetSeries(
+            make, self.inputs, settings.seasons, n_slots, intervals, settings.late, make_widths
+        )
+
+    def _new_widths(self, n_inputs: int) -> RowWidths:
+        """Return learned widths that have learned no row."""
+        around = self.settings.intervals
+        assert around
+        small = specify("auto", {"size": "small"}, self.specification.dictionary, 1, None)
+        return RowWidths(around, small.learner(n_inputs, self.settings.seed))
 
     def _settle(self) -> None:
         """Remove an ended search for seasons, and learned widths that units of series replace.

@@ -13,7 +13,7 @@ from __future__ import annotations
 import bisect
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from omkl.core.learner import Learner, Trace
 from omkl.core.panel import longer
 from omkl.core.series import FARTHEST_TARGET, LAST_VALUE, OWN, RAW, SEARCHED, Series, Units
 from omkl.core.snapshot import below, named
-from omkl.online.intervals import AdaptiveIntervals
+from omkl.online.intervals import AdaptiveIntervals, Ends, RowWidths, Width
 from omkl.online.rows import Block
 
 FRESH = 0  # slot of a series without rows; the only slot of a stream without series
@@ -71,19 +71,21 @@ class RowUnits(NamedTuple):
     version  ``TargetSeries.version`` at the prediction. It changes when seasons are found
     units    units of the row; None if no units existed yet
     context  context of the learner in units, see ``Learner.context``
+    width    fields of ``intervals.Width``; () without learned widths
     """
 
     round: int
     version: float
     units: Units | None
     context: np.ndarray
+    width: tuple[np.ndarray, ...] = ()
 
     def numbers(self) -> np.ndarray:
         """Return all fields as one array (p,)."""
         head = np.array([self.round, self.version])
         if self.units is None:
             return head
-        return np.concatenate([head, *map(np.ravel, self.units), self.context])
+        return np.concatenate([head, *map(np.ravel, self.units), self.context, *self.width])
 
     def of_numbers(self, numbers: np.ndarray) -> RowUnits:
         """Return the inverse of ``numbers``, for an array (p,) with the shapes of this object.
@@ -93,10 +95,12 @@ class RowUnits(NamedTuple):
         head, version = int(numbers[0]), float(numbers[1])
         if self.units is None or version != self.version:
             return RowUnits(head, version, None, np.empty(0))
-        ends = np.cumsum([array.size for array in self.units])
-        *units, context = np.split(numbers[2:], ends)
-        parts = (a.reshape(like.shape) for a, like in zip(units, self.units, strict=True))
-        return RowUnits(head, version, Units(*parts), context)
+        like = [*self.units, self.context, *self.width]
+        ends = np.cumsum([array.size for array in like])
+        arrays = np.split(numbers[2:], ends)[: len(like)]
+        parts = [a.reshape(one.shape) for a, one in zip(arrays, like, strict=True)]
+        units, (context, *width) = parts[: len(self.units)], parts[len(self.units) :]
+        return RowUnits(head, version, Units(*units), context, tuple(width))
 
 
 class TargetSeries:
@@ -117,6 +121,9 @@ class TargetSeries:
         Intervals around the mixture. None: no intervals.
     late
         Number of further rows of a series after which a target is known.
+    make_widths
+        Function of the number of inputs that returns new learned widths; None: the intervals have
+        one width in units.
 
     Attributes
     ----------
@@ -133,7 +140,10 @@ class TargetSeries:
         n_slots: int,
         intervals: AdaptiveIntervals | None = None,
         late: int = 0,
+        make_widths: Callable[[int], RowWidths] | None = None,
     ) -> None:
+        self._make_widths = make_widths
+        self.widths: RowWidths | None = None
         self._make, self._d, self._has_series = make, len(inputs), n_slots > 0
         dated = [name.removesuffix(DAYS) for name in inputs if name.endswith(f".{DAYS}")][:1]
         places = {name: k for k, name in enumerate(inputs)}
@@ -164,7 +174,10 @@ class TargetSeries:
         self._lags = series.lags_of(self.seasons, self._late)
         self.state = series.no_series(self._n_slots, self.seasons, self._late)
         n_waves = 2 * series.N_HARMONICS * len(self._dates)
-        self.learner = self._make(self._d + series.n_inputs(self.seasons) + n_waves)
+        n_inputs = self._d + series.n_inputs(self.seasons) + n_waves
+        self.learner = self._make(n_inputs)
+        if self._make_widths:
+            self.widths = self._make_widths(n_inputs)
 
     def _inputs(self, X: np.ndarray, units: Units) -> np.ndarray:
         """Return the inputs of the learner in units for the rows X (n, d + lags)."""
@@ -304,11 +317,46 @@ class TargetSeries:
         self._complete(units, raw)
         return series.mixed(self.state, units)
 
-    def width(self, half: np.ndarray, slots: np.ndarray) -> np.ndarray:
-        """Convert half-widths (n,) in units of series ``slots`` (n,) to the unit of the target."""
-        if self.learner is None:
-            return half
-        return series.units_of(self.state, self._lags, slots).width(half)
+    def follow_widths(
+        self, block: Block, trace: Trace, units: Units, half: np.ndarray, rounds: np.ndarray
+    ) -> Ends:
+        """Return the intervals of a block with learned widths, and learn the errors.
+
+        Parameters
+        ----------
+        block, trace, units
+            Rows, predictions of the mixture, and units of the rows.
+        half
+            Half-widths of the plain intervals in units (n,).
+        rounds
+            Number of rows learned before each prediction (n,).
+        """
+        assert self.widths
+        X, ahead = (self._inputs(Z, units) for Z in (block.X, block.ahead))
+        block = block._replace(X=X, ahead=ahead, y=units.of(block.y))
+        y_hat, spread = _in_units(units, trace.y_hat, trace.spread)
+        trace = Trace(y_hat, trace.asked, spread)
+        return _of_target(units, self.widths.follow_groups(block, trace, half, rounds))
+
+    def ends(
+        self, X: np.ndarray, slots: np.ndarray, y_hat: np.ndarray, half: np.ndarray,
+        spread: np.ndarray, far: np.ndarray,
+    ) -> Ends:  # fmt: skip
+        """Return the intervals of rows, each as if it came next. Nothing changes.
+
+        Parameters
+        ----------
+        X, slots
+            Rows and their slots.
+        y_hat, half, spread, far
+            Predictions, half-widths of plain intervals in units, standard deviations, and whether
+            each row is far out, (n,).
+        """
+        assert self.widths
+        units = series.units_of(self.state, self._lags, slots)
+        y_hat, spread = _in_units(units, y_hat, spread)
+        found = self.widths.predict(self._inputs(X, units), y_hat, half, spread, far)
+        return _of_target(units, found)
 
     # --- Single rows ------------------------------------------------------------------------------
 
@@ -380,6 +428,38 @@ class TargetSeries:
                 learner.forget_context()
         series.learn_targets(self.state, np.array([slot]), label)
 
+    def ends_of_row(
+        self, x: np.ndarray, part: RowUnits, y_hat: float, half: float, spread: float, far: bool
+    ) -> tuple[Ends, RowUnits]:
+        """Return the interval of a row that ``predict_row`` predicted, and ``part`` with its width.
+
+        Parameters
+        ----------
+        x, part, y_hat, spread
+            Row, and the results of ``predict_row``.
+        half
+            Half-width of the plain interval in units.
+        far
+            Whether the row is far out.
+        """
+        units = part.units
+        assert self.widths and units
+        row = self._inputs(x[None, :], units)[0]
+        (mean,), (deviation,) = _in_units(units, y_hat, spread)
+        found, width = self.widths.predict_one(row, float(mean), half, float(deviation), far)
+        ends = Ends(*(float(end[0]) for end in _of_target(units, found)))
+        return ends, part._replace(width=tuple(width))
+
+    def learn_width(
+        self, x: np.ndarray, part: RowUnits, y_hat: float, y: float, far: bool, is_last: bool
+    ) -> None:
+        """Learn the error of a prediction. The arguments are as in the two methods above."""
+        assert self.widths and part.units
+        row = self._inputs(x[None, :], part.units)[0]
+        mean, label = part.units.of(np.array([y_hat, y])).tolist()
+        width = Width(*part.width)
+        self.widths.learn_one(row, mean, width, label, far, is_last, float(part.round))
+
     # --- Seasons ----------------------------------------------------------------------------------
 
     def _keep(
@@ -406,6 +486,7 @@ class TargetSeries:
             self._replay(self.n_rows, n_left=0)
             self.seasons, self.version, self._lags = made.seasons, made.version, made._lags
             self.state, self.learner, self._successor = made.state, made.learner, None
+            self.widths = made.widths
             if self._intervals and made._intervals:
                 self._intervals.restore(made._intervals.arrays())
             if self._next == NEVER:
@@ -473,8 +554,11 @@ class TargetSeries:
         block = Block(X, X, y, far, slots, np.unique([0, len(y)]))
         found, units = self.learn(block, Trace(raw, np.isfinite(y), raw))
         if self._intervals and units is not None:
-            found = found._replace(y_hat=units.of(found.y_hat))
-            self._intervals.follow(found, units.of(y), far, rounds)
+            half = self._intervals.half_widths(far)
+            in_units = found._replace(y_hat=units.of(found.y_hat))
+            self._intervals.follow(in_units, units.of(y), far, rounds)
+            if self.widths:
+                self.follow_widths(block, found, units, half, rounds)
         self.n_rows = stop
 
     def _likely(self, X: np.ndarray, slots: np.ndarray) -> tuple[int, ...]:
@@ -492,6 +576,8 @@ class TargetSeries:
         found = {"seasons": np.array(self.seasons, dtype=np.int64), "counts": counts}
         if self.learner:
             found |= named("learner.", snapshot.snapshot(self.learner))
+            if self.widths:
+                found |= named("widths.", self.widths.arrays())
             found |= named("state.", snapshot.copies(self._state_of(slots)))
         if self._successor:
             found |= named("next.", self._successor.arrays(slots))
@@ -534,6 +620,8 @@ class TargetSeries:
                 array[slots if name in BY_SERIES else ...] = state[name]
             assert self.learner is not None
             snapshot.restore(self.learner, below("learner.", kept))
+            if self.widths:
+                self.widths.restore(below("widths.", kept))
         self._first = None
         if first:
             self._first = FirstRows(*([first[name]] for name in FirstRows._fields))
@@ -564,6 +652,16 @@ class TargetSeries:
 
 
 BY_SERIES = ("numbers", "ring")
+
+
+def _in_units(units: Units, y_hat: Any, spread: Any) -> tuple[np.ndarray, np.ndarray]:
+    return units.of(y_hat), units.of(units.location + spread)
+
+
+def _of_target(units: Units, ends: Ends) -> Ends:
+    """Convert intervals to the unit of the target."""
+    low, high, spread = map(units.width, ends)
+    return Ends(units.location + low, units.location + high, spread)
 
 
 def _scaled(units: Units, y: np.ndarray) -> np.ndarray:

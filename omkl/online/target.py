@@ -152,8 +152,11 @@ class TargetLearner:
         if self.intervals:
             rounds = None if units is None else rounds
             half = self.intervals.follow_groups(trace, block, units, rounds)
+        in_units, half = half, half if units is None else units.width(half)
         if self.widths:
             ends = self.widths.follow(rows, trace, half, y, block.far)
+        elif self.series and self.series.widths and units is not None and rounds is not None:
+            ends = self.series.follow_widths(block, trace, units, in_units, rounds)
         else:
             ends = _ends_around(trace.y_hat, half, trace.spread)
         if self.least:
@@ -202,9 +205,10 @@ class TargetLearner:
         half = np.full(len(far), np.nan)
         if self.intervals:
             half = self.intervals.half_widths(far)
-        if self.series:
-            half = self.series.width(half, slots)
-        if self.widths:
+        if self.series and self.series.widths:
+            X = self._inputs_now(Z)
+            ends = self.series.ends(X, slots, y_hat, half, spread, far)
+        elif self.widths:
             ends = self.widths.predict(self._inputs_now(Z), y_hat, half, spread, far)
         else:
             ends = _ends_around(y_hat, half, spread)
@@ -250,13 +254,15 @@ class TargetLearner:
         if self.series:
             y_hat, spread, part = self.series.predict_row(row, slot, y_hat, spread)
             if part.units is not None:
-                half = float(part.units.width(np.array([half]))[0])
+                in_units, half = half, float(part.units.width(np.array([half]))[0])
                 scored = scored and bool(part.units.scale[0] > 0.0)
         past = (self._past(z), *(learner.context() for learner in self.learners))
         ends = Ends(y_hat - half, y_hat + half, spread)
         width: tuple[np.ndarray, ...] = ()
         if self.widths:
             ends, width = self.widths.predict_one(row, y_hat, half, spread, far)
+        elif self.series and self.series.widths and part:
+            ends, part = self.series.ends_of_row(row, part, y_hat, in_units, spread, far)
         low, high, spread = ends
         if self.least:
             low, high = max(low, self.least.limit), max(high, self.least.limit)
@@ -313,6 +319,8 @@ class TargetLearner:
         if self.widths and prediction.scored:
             width = Width(*prediction.width)
             self.widths.learn_one(row, prediction.y_hat, width, y, prediction.far, is_last)
+        elif series and part and part.width and prediction.scored:
+            series.learn_width(row, part, prediction.y_hat, y, prediction.far, is_last)
 
     # --- Files ------------------------------------------------------------------------------------
 

@@ -77,6 +77,21 @@ def test_coverage_holds_where_noise_is_small_and_where_it_is_large():
     assert above > 1.3 * below, "the noise is skewed"
 
 
+def test_widths_of_series_follow_an_input():
+    X, y, size = noisy(3000, seed=4)
+    shop, after = np.arange(3000) % 10, slice(1000, None)
+    level = 10.0 ** (shop / 3.0)
+    learner = omkl.learner("auto", size="small", inputs=3, interval=LEVEL, series="shop")
+    said = learner.partial_fit(X, level * y, shop, np.arange(3000) // 10)
+    assert learner._targets[0].series.widths.is_used
+    quarter = np.digitize(size, np.quantile(size, [0.25, 0.5, 0.75]))[after]
+    covered = ((said.low <= level * y) & (level * y <= said.high))[after]
+    width = ((said.high - said.low) / level)[after]
+    for k in range(4):
+        assert 0.82 <= covered[quarter == k].mean() <= 0.97
+    assert np.median(width[quarter == 3]) > 2.0 * np.median(width[quarter == 0])
+
+
 def test_plain_widths_stay_where_no_input_tells_the_size_of_errors():
     rng = np.random.default_rng(2)
     X, y = rng.normal(size=(1500, 3)), rng.normal(size=1500)
