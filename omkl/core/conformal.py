@@ -41,7 +41,8 @@ Bound    With one rate, the coverage of T rows with targets is within (2 + rate)
          whose errors are at most twice the range of earlier targets. The proof is that of
          proposition 4.1 of the first paper: levels stay in [-1, 1 + rate], and each step of a level
          counts a miss or a hit. Rows far out are not included. Of T such rows, the coverage is at
-         least ``level`` minus the same term, because their own levels count more misses than occur.
+         least ``level`` minus the same term: their own levels alone have this coverage, and the
+         intervals are never narrower.
          No bound is claimed for a mixture of several rates.
 
 >>> import numpy as np

@@ -12,8 +12,9 @@ own_j. So the code never adds a term that is equal for all candidates. For one i
 
     own_j - 2 overlap(i, j)
 
-has the same order as Delta(i, j). If own_i nearly cancels this number, it has too few digits. Then
-the code compares log Delta, computed as a sum of logarithms without this cancellation.
+sorts the kernels j as Delta(i, j) does. If this number is close to -own_i, its rounding errors are
+large compared with Delta(i, j). Then the code compares log Delta, computed as a sum of logarithms
+without this cancellation.
 
 Source: Ghari and Shen, JMLR, equations (25) to (27).
 """

@@ -84,7 +84,7 @@ def predict(params, state, t, selection):
     t
         Round, >= 1.
     selection
-        Evaluated kernels.
+        Evaluated kernels, and their outputs.
     """
     raise TypeError(f"no algorithm is registered for {type(params)}")
 
@@ -145,7 +145,7 @@ def update(params, state, t, y, selection):
     y
         Target, or NaN.
     selection
-        Evaluated kernels.
+        Evaluated kernels, and their outputs.
     """
     raise TypeError(f"no algorithm is registered for {type(params)}")
 

@@ -24,13 +24,13 @@ numbers different from b: a number farther from b than c_k r counts as a number 
 where r^2 is the mean of (x - b)^2 over these k numbers. As long as s = 0, no number is limited.
 
 Change. A number is outside if it is farther than 4 s from m, and with a base also farther than c_k
-r from b. Two shares of outside numbers are averaged with memories of about ten and a hundred
-numbers. If both exceed one half, AWAY is used and HOME stays unchanged. Before that, outside
-numbers are not added to HOME while the long share exceeds a quarter or, in a column without a base,
-the short share exceeds one half. If the short share falls below a fifth, HOME is used again: this
-is the estimate from before a fault. After 5,000 rows, or after as many rows as HOME has, AWAY
-becomes HOME. Bursts of some dozen rows, such as rain or one block of an experiment, do not count as
-a change.
+r from b. Two shares of outside numbers are computed: the short share, with a memory of about ten
+numbers, and the long share, with a memory of about a hundred. If both exceed one half, AWAY is used
+and HOME stays unchanged. As long as AWAY is not used, outside numbers are left out of HOME while
+the long share exceeds a quarter or, in a column without a base, the short share exceeds one half.
+If the short share falls below a fifth, HOME is used again, for example when a fault of a sensor
+ends. After 5,000 rows, or after as many rows as HOME has, AWAY becomes HOME. Bursts of some dozen
+rows, such as rain or one block of an experiment, do not count as a change.
 
 Frozen units. The coefficients of a linear learner depend on the units of its inputs. If the units
 change, its predictions for numbers far from m change a lot. ``frozen`` returns (x - c) / u with a
@@ -385,7 +385,8 @@ def take_standardised(state, k, x, moves):
 def _take_and_mark(state, k, x):
     """Add x to column k. Return x ``standardised``, and whether it is far outside its usual range.
 
-    Far outside means beyond FAR deviations, and not explained by a base.
+    Far outside means beyond FAR deviations and, in a column with a base, farther from the base than
+    ``_reach`` before x was added.
     """
     n = state[k, BEYOND]
     z = take_standardised(state, k, x, True)

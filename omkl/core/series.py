@@ -8,7 +8,7 @@ series of all levels.
 
 A mixture with weights by regret (``Regrets``) combines four kinds of candidates: predictions in the
 units of the series, predictions of a learner of raw targets, the last target of the series, and its
-targets one season ago. The last target has all weight until another candidate has gained on it.
+targets one season ago. The last target has all weight until another candidate has smaller errors.
 
 The state of S series consists of arrays (S, ...). Rows are processed one by one, so results do not
 depend on the split into blocks.

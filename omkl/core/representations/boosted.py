@@ -729,8 +729,8 @@ def _write_chances(scratch, n):
 def _end_fit(model, scratch, is_used):
     """Replace the trees by the grown ones, and set the number of rows until the next refit.
 
-    This number doubles with every refit, up to MOST_PATIENCE times, while the mixture does not use
-    the trees.
+    This number is multiplied by the ``patience`` of the model. While the mixture does not use the
+    trees, the patience doubles with every refit, up to MOST_PATIENCE.
     """
     forest, grown = model.forest, scratch.forest
     for e in range(forest.base.shape[0]):  # copies of whole arrays would allocate

@@ -554,7 +554,7 @@ def noise_of_part(scratch, i, j, noise):
     Parameters
     ----------
     scratch
-        Scratch of the evaluated row.
+        Scratch, with the numbers that the evaluation of the row wrote.
     i, j
         Learner, and index of its part in ``first``.
     noise

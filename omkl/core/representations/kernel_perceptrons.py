@@ -110,7 +110,7 @@ def add(model, i, c, f, scratch):
     f
         f_i(x_t) before the update.
     scratch
-        Scratch of the evaluated row.
+        Scratch, with the numbers that the evaluation of the row wrote.
     """
     raise TypeError(f"no representation is registered for {type(model)}")
 
@@ -128,7 +128,7 @@ def project(model, i, R, scratch):
     R
         Largest norm, > 0.
     scratch
-        Scratch of the evaluated row.
+        Scratch, with the numbers that the evaluation of the row wrote.
     """
     raise TypeError(f"no representation is registered for {type(model)}")
 

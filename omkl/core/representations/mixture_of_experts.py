@@ -346,7 +346,7 @@ def learn_mixture(params, state, t, y, selection):
     y
         Target.
     selection
-        Outputs and scratch of the evaluated row.
+        Evaluated kernels, their outputs, and the scratch.
     """
     model, scratch, f = state.model, selection.scratch, selection.f
     label, deviation, error = y, np.inf, 0.0

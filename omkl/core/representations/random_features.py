@@ -152,7 +152,7 @@ def gradient_step(model, i, m, scratch, step, shrink):
     i, m
         Kernel i, which is the m-th evaluated kernel.
     scratch
-        Scratch of the evaluated row.
+        Scratch, with the numbers that the evaluation of the row wrote.
     step, shrink
         Factors of the features and of the coefficients.
     """
@@ -174,7 +174,7 @@ def gradient_steps(model, eta, lam, y, selection):
     y
         Target.
     selection
-        Outputs and scratch of the evaluated row.
+        Evaluated kernels, their outputs, and the scratch.
     """
     shrink = 1.0 - 2.0 * eta * lam
     for i in range(selection.f.shape[0]):
@@ -188,7 +188,7 @@ def take_step(scratch, model, i, m, step, shrink):
     Parameters
     ----------
     scratch
-        Scratch of the evaluated row.
+        Scratch, with the numbers that the evaluation of the row wrote.
     model, i, m, step, shrink
         As in ``gradient_step``.
     """

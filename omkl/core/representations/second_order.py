@@ -253,7 +253,7 @@ def learn_rls(model, i, scratch, noise, decay, error):
     Parameters
     ----------
     model, scratch
-        Learners, updated in place, and the scratch of the evaluated row.
+        Learners, updated in place, and their scratch, with the features of the evaluated row.
     i
         Learner.
     noise
@@ -278,7 +278,7 @@ def learn_every(model, scratch, f, y, decay):
     Parameters
     ----------
     model, scratch
-        Learners, updated in place, and the scratch of the evaluated row.
+        Learners, updated in place, and their scratch, with the features of the evaluated row.
     f
         Outputs or forecasts (N,).
     y
@@ -484,7 +484,7 @@ def walk_every(model, scratch, f, y, walk):
     Parameters
     ----------
     model, scratch
-        Learners, updated in place, and the scratch of the evaluated row.
+        Learners, updated in place, and their scratch, with the features of the evaluated row.
     f
         Outputs (N,).
     y
@@ -570,7 +570,7 @@ def learn_both(model, scratch, f, y):
     Parameters
     ----------
     model, scratch
-        Both levels, updated in place, and the scratch of the evaluated row.
+        Both levels, updated in place, and their scratch, with the features of the evaluated row.
     f
         Outputs of the first level (N,).
     y

@@ -223,9 +223,9 @@ def _step_and_curvature(logits, direction, y, quadratic, scratch):
     """Return the step s along a direction (K,) of logits, and the variance of the direction at s.
 
     s in [0, 1] maximises log p_y(logits + s direction) - s^2 quadratic / 2. The derivative of this
-    function is decreasing, equal to ``quadratic`` at 0, and not above 0 at 1. Its zero is found by
-    Newton's steps, bracketed by bisection. The variance is taken over the classes by their
-    probabilities at s.
+    function is decreasing, equal to ``quadratic`` at 0, and not above 0 at 1. Newton's
+    steps find its zero, and bisection keeps them in a bracket. The variance is taken over the
+    classes by their probabilities at s.
     """
     K = logits.shape[0]
     low, high, s, before = 0.0, 1.0, 0.0, 2.0
@@ -461,7 +461,7 @@ def learn_softmax(state, scratch, label):
     state
         State with the model, updated in place.
     scratch
-        Scratch of the evaluated row.
+        Scratch, with the numbers that the evaluation of the row wrote.
     label
         Class, 0 .. K - 1.
     """
