@@ -574,7 +574,8 @@ def _highest(peaks: list[int], r: np.ndarray) -> list[int]:
     if first < SHORTEST:
         return []
     others = [k for k in peaks if LAST_LAG < k < first and first % k == 0]
-    return [first, max(others, key=lambda k: r[k], default=highest)]
+    other = first if highest == 2 * first else highest  # twice a season is a lag of its inputs
+    return [first, max(others, key=lambda k: r[k], default=other)]
 
 
 def _of_phases(d: np.ndarray, m: int) -> np.ndarray:
