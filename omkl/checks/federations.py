@@ -41,7 +41,7 @@ class Case(shared.Case):
         self.loop = compiler.compiled_for(self.algorithm.Params, simulation.run_rounds)
 
     def stream(self, T: int = ROUNDS) -> tuple[np.ndarray, np.ndarray]:
-        """Return the result of ``streams`` for T rounds."""
+        """Return rows (T, K, d) and targets (T, K) of the five clients, as ``streams`` does."""
         return streams(T)
 
     def learner(
@@ -219,7 +219,10 @@ def sent_by_one(
 
 
 def check_exposure(case: Case) -> None:
-    """Check that one row changes at most ``exposure`` messages of its client."""
+    """Check that one row changes at most ``exposure`` messages of its client.
+
+    ``exposure`` is a function of the algorithm, and returns this number.
+    """
     X, y = streams(60, K=1)
     params = case.params(M=len(DICTIONARY))
     exposure = case.algorithm.exposure(params, len(DICTIONARY), 60)
@@ -256,7 +259,11 @@ def check_noise(case: Case) -> None:
 
 
 def check_budget(case: Case) -> None:
-    """Check that a client sends at most ``upload`` numbers a round. A lower limit is an error."""
+    """Check that a client sends at most ``upload`` numbers a round.
+
+    ``upload`` is a function of the algorithm. If the algorithm has kernels, a setting
+    ``max_upload`` below the result of ``upload`` must raise an error.
+    """
     X, y = streams(30)
     federation = case.learner(max_upload=None)
     most = case.algorithm.upload(federation.params, *federation.server.model.theta.shape)

@@ -169,7 +169,7 @@ def check_state(case: Case) -> None:
 
 
 def check_predict_is_pure(case: Case) -> None:
-    """Check that ``predict`` changes neither state nor selection, and repeats its value."""
+    """Check that ``predict`` changes neither state nor selection. A second call must agree."""
     learner = case.learner()
     X, y = case.stream()
     learner.partial_fit(X[:50], y[:50])
@@ -361,7 +361,8 @@ def check_importance_weights(case: Case) -> None:
 def opener(learner: Learner, state: Any) -> Callable[[int], None]:
     """Return a function that selects the kernels of round t, for a row of zeros.
 
-    The function does not learn, so tens of thousands of selections take a tenth of the time.
+    The function does not learn. Tens of thousands of selections therefore take a tenth of the time
+    that as many learned rounds would take.
     """
     X, y, trace = np.zeros((1, INPUTS)), np.zeros(1), empty_trace(1)
     run_block = specialise_on_first_call(compiled_for(type(learner.params), protocol.run_block))

@@ -1,8 +1,8 @@
 """Run classification jobs: compute their metrics and the entries of their results.
 
 Two classes have the codes -1 and +1. A round is a mistake unless the product of code and prediction
-is positive, so a prediction of 0 is a mistake. If there are more classes, some algorithms learn
-them with one learner. The other algorithms have one learner per class, whose target is +1 for the
+is positive, so a prediction of 0 is a mistake. For three or more classes, some algorithms have one
+learner for all classes. The other algorithms have one learner per class, whose target is +1 for the
 class and -1 for the others. The predicted class is the first one with the largest prediction.
 """
 
@@ -153,7 +153,7 @@ class OneSeed(NamedTuple):
 
     metrics     metrics of the seed
     weights     (N,) mean weight of each of N kernels
-    importance  (C,) importance of the inputs, ``OnlineLearner.input_importance``
+    importance  (C,) importance of C inputs, ``OnlineLearner.input_importance``
     updates     (N,) number of updates of each kernel; number of its evaluations if the algorithm
                 does not count updates
     support     (N,) number of support vectors of each kernel
@@ -240,7 +240,10 @@ def _scores(of_seeds: Sequence[ClassificationMetrics]) -> dict[str, Any]:
 
 
 def _baselines(of_streams: Sequence[Baselines]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Return the error rates of the baselines and their curves (P,), as means over the streams."""
+    """Return the error rates of the baselines, and their curves (P,) at P recorded rounds.
+
+    Both are means over the streams.
+    """
     first = of_streams[0]
     rounds = first.squared.curve()[0]
     sums = np.mean([one.squared.curve()[1] for one in of_streams], axis=0)

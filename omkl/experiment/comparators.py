@@ -56,10 +56,10 @@ class Unsolvable(ValueError):
 def ridge_features(omega: np.ndarray, blocks: Blocks, lam: float) -> tuple[int, np.ndarray]:
     """Find the kernel whose ridge regression on random features fits the stream best.
 
-    For each kernel the objective is the sum over all rounds t of (theta'z_t - y_t)^2 +
-    lam ||theta||^2, where z_t (2 D,) are the random features of row t. Its minimum is computed from
-    normal equations, which are summed block by block. They take N (2 D)^2 numbers of memory for any
-    length of the stream.
+    For each kernel the objective is the sum over all rounds t of
+    ((theta'z_t - y_t)^2 + lam ||theta||^2), where z_t (2 D,) are the random features of row t. The
+    normal equations are summed block by block, and give the minimum over theta. They take
+    N (2 D)^2 numbers of memory for any length of the stream.
 
     Kernels that cannot be the best are dropped early. Later rounds only add to the objective, so
     its minimum over the first rounds is a lower bound of its minimum over all rounds. A kernel is
@@ -69,11 +69,11 @@ def ridge_features(omega: np.ndarray, blocks: Blocks, lam: float) -> tuple[int, 
     Parameters
     ----------
     omega
-        Frequencies (N, d, D) of one seed.
+        Frequencies (N, d, D) of one seed: N kernels, d inputs, D features per kernel.
     blocks
         Function that returns a new iterator over all blocks of rows X (n, d) and targets y (n,).
     lam
-        Regularisation per round, >= 0.
+        Regularisation per round, >= 0. A value below 1e-10 counts as 1e-10.
 
     Returns
     -------
@@ -121,7 +121,11 @@ LOOK_GROWTH = 1.25  # growth of the rounds from one test of kernels to the next
 
 
 def _bound(equations: np.ndarray, ridge: float) -> float:
-    """Return the minimum of a kernel's objective over the rounds so far; -inf if unsolvable."""
+    """Return the minimum over theta of a kernel's objective; -inf if the equations are unsolvable.
+
+    ``equations`` are the normal equations of the rounds so far, and ``ridge`` is the penalty of
+    ||theta||^2.
+    """
     try:
         return solve(equations, ridge)[0]
     except np.linalg.LinAlgError:
@@ -165,9 +169,9 @@ def kernel_ridge(
 ) -> tuple[int, np.ndarray]:
     """Find the kernel whose kernel ridge regression fits the stream best.
 
-    For each kernel the objective is the sum over t of (f(x_t) - y_t)^2 + lam ||f||^2, minimised
-    over the functions f of the kernel's space. The minimum is exact. The search takes O(N T^3)
-    time and O(T^2) memory.
+    For each kernel the objective is the sum over t of ((f(x_t) - y_t)^2 + lam ||f||^2). It is
+    minimised over the functions f of the kernel's space. The minimum is exact. The search takes
+    O(N T^3) time and O(T^2) memory.
 
     Parameters
     ----------
@@ -176,7 +180,7 @@ def kernel_ridge(
     X, y
         Rows (T, d) and targets (T,).
     lam
-        Regularisation per round, >= 0.
+        Regularisation per round, >= 0. A value below 1e-10 counts as 1e-10.
     n_threads
         Number of kernels that are fitted at the same time.
 
@@ -220,7 +224,7 @@ MOST_MEBIBYTES = 4096  # limit for all normal equations, or for a kernel matrix
 def against_comparators(
     job: Job, rounds: np.ndarray, sums: np.ndarray, n_unscored: int, progress: Progress | None
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Return the regret against each comparator, as entries of result.json and as curves.
+    """Return the regret of R seeds against each comparator: entries of result.json, and curves.
 
     Parameters
     ----------
@@ -278,7 +282,7 @@ def against_comparators(
 
 
 def _too_much(job: Job, name: str, T: int) -> str | None:
-    """Return the reason why a comparator is not computed; None if it is."""
+    """Return the reason to omit a comparator of T rounds; None if it is to be computed."""
     without = [k.family for k in job.dictionary if FAMILIES[k.family].spectrum is None]
     if name == "ridge_features" and without:
         return f"{without[0]} kernels have no random features"
@@ -295,14 +299,14 @@ def _too_much(job: Job, name: str, T: int) -> str | None:
 def _least_of_ridge_features(
     job: Job, progress: Progress | None
 ) -> tuple[np.ndarray, Sequence[int]]:
-    """Return the cumulative squared errors (R, P) of each seed's comparator, and their kernels."""
+    """Return cumulative squared errors (R, P), and best kernels (R,) as indices, by seed."""
     what = f"ridge_features {job.seeds}"
     found = load_or_compute(job, what, lambda: _ridge_features(job, progress))
     return found["sums"], found["best"].tolist()
 
 
 def _least_of_kernel_ridge(job: Job, progress: Progress | None) -> tuple[np.ndarray, Sequence[int]]:
-    """Return the cumulative squared errors (1, P) of a comparator for all seeds, and its kernel."""
+    """Return cumulative squared errors (1, P) of one comparator for all seeds, and its kernel."""
     found = load_or_compute(job, "kernel_ridge", lambda: _kernel_ridge(job, progress))
     recorder = Recorder(1)
     recorder.add(found["errors"][None, :])
@@ -316,7 +320,7 @@ IN_HINDSIGHT = {
 
 
 def _ridge_features(job: Job, progress: Progress | None) -> dict[str, np.ndarray]:
-    """Return cumulative squared errors (R, P) of each seed's comparator, and the kernels (R,)."""
+    """Compute ``sums`` (R, P), cumulative squared errors, and ``best`` (R,), kernels of R seeds."""
     d, D, lam = job.stream.n_inputs, job.D, job.settings.regret.lam
 
     def find(seed: int) -> dict[str, np.ndarray]:
@@ -428,8 +432,8 @@ def clients_ridge(
 ) -> ClientsRidge:
     """Fit every kernel to the rows of each client and to the rows of all clients.
 
-    The objective is the sum over the rows of (theta'z - y)^2 + lam ||theta||^2, where z (2 D,) are
-    the random features of a row. The fits take O(K N D^2 (T + D)) time and O(K T + D^2) memory.
+    The objective is the sum over the rows of ((theta'z - y)^2 + lam ||theta||^2), where z (2 D,)
+    are the random features of a row. The fits take O(K N D^2 (T + D)) time and O(K T + D^2) memory.
 
     Parameters
     ----------
@@ -440,7 +444,8 @@ def clients_ridge(
     lengths
         (K,) number of rows of each client. Client k has the rows ``X[:lengths[k], k]``.
     lam, shared_lam
-        Regularisation >= 0 of each client's fit and of the shared fit.
+        Regularisation per row of each client's fit and of the shared fit, >= 0. A value below 1e-10
+        counts as 1e-10.
 
     Returns
     -------

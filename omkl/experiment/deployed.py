@@ -1,7 +1,7 @@
 """Define the client and server apps of a deployed Flower federation (``docs/federation-app``).
 
 ``federated.flower`` runs the rounds. All clients and the server have the same ``Terms``. This
-module converts them to settings of ``omkl-run``. It saves the model of each client and of the
+module converts the terms to settings of ``omkl-run``. It saves the model of each client and of the
 server as a file for ``omkl.load_learner``. The loaded learner predicts as this client or the server
 would in the next round. It learns further rows like Raker: the loss of each kernel updates the
 parameters theta and the weight of this kernel.
@@ -113,7 +113,7 @@ def server_model(coordinator: flower.Coordinator) -> bytes | None:
 
 
 def _units_of_bounds(terms: Terms) -> Units:
-    """Return units whose means are the middles of the bounds, and whose deviations the widths."""
+    """Return units: means are the middles of the bounds, and deviations are their widths."""
     units = Units(terms._replace(scaling="columns", bounds={}))
     low, high = np.array([terms.bounds[name] for name in (*terms.inputs, terms.target)]).T
     middle, width = (low + high) / 2.0, high - low

@@ -65,8 +65,9 @@ class RoundCounter:
     """Count the rounds of a pass, and decide which of them are scored.
 
     A round is a row with a target. If targets are standardised online, the scale is unknown until
-    the first target has arrived. Rows predicted before are not scored: one row, or several if
-    targets are late. In a panel each series has its own first target and its own unscored rows.
+    the first target has arrived. Rows predicted before this time are not scored. They are one row,
+    or several rows if targets are late. In a panel each series has its own first target and its own
+    unscored rows.
 
     n_rows, n_rounds, n_blank   numbers of all rows, of rounds, and of rows without a target
     n_unscored   number of rounds at the beginning that are not scored, at most ``metrics.FIRST``
@@ -175,7 +176,7 @@ class StreamJob(LearnerJob):
         return left
 
     def result(self, passes: Sequence[Any], timing: Timing, progress: Progress | None) -> Computed:
-        """Return the numbers of all passes, with comparators in hindsight.
+        """Return the content of the result files, from all passes and comparators in hindsight.
 
         Parameters
         ----------
@@ -206,7 +207,7 @@ class StreamJob(LearnerJob):
 
     @property
     def by_date(self) -> bool:
-        """True if all rows of a date are predicted before one of them is learned."""
+        """True if all rows of a date are predicted before any of them is learned."""
         together = kept_model.learns_together(self.settings, self.stream)
         return together and self.stream.has_dates and self.settings.stream.series_delay != 0
 

@@ -1,7 +1,7 @@
 """Run federated jobs: from a resolved configuration to the numbers of the run folder.
 
 A federated run with R seeds and K clients has these entries in addition to those of
-``omkl.runs.run_folder``. Equations are those of the federated papers.
+``omkl.runs.run_folder``. Equations are those of Ghari and Shen (NeurIPS 2022).
 
 ``result.json``
     federated      scheme and n_clients;
@@ -277,10 +277,11 @@ def _check_asked(settings: Settings, n_clients: int) -> None:
 class Sums:
     """Metrics of R federations (one per seed) of K clients, which are updated block by block.
 
-    squared    squared errors of the predictions
-    regrets    cumulative regrets, means over the clients
-    losses     cumulative losses, sums over the clients
-    baselines  errors of central forecasters on the same rows
+    squared        squared errors of the predictions
+    regrets        cumulative regrets of each seed, means over the clients
+    losses         cumulative losses of each seed, sums over the clients
+    client_regret  (R, K) cumulative regrets after the latest block
+    baselines      errors of central forecasters on the same rows
     """
 
     def __init__(self, job: FederatedJob) -> None:

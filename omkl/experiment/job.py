@@ -161,7 +161,7 @@ def require_finite(
     unit
         Name of what ``errors`` counts: "row" or "round".
     notes
-        Function of the job that returns further sentences of the message.
+        Function that is called with the job, and returns further sentences of the message.
     """
     bad = [s for s, total in zip(job.seeds, errors.total, strict=True) if not total < np.inf]
     if not bad:
@@ -339,7 +339,10 @@ def _bytes_of(streams: Sequence[Stream]) -> int:
 
 
 def is_of_now(stream: Stream, dataset: Mapping[str, Any]) -> bool:
-    """Return whether the files of a stream are unchanged since they were read."""
+    """Return whether the files of a stream are unchanged since they were read.
+
+    ``dataset`` are the settings of the data set.
+    """
     for known in stream.provenance["files"]:
         path = catalogue.locate(dataset["file"]) if "file" in dataset else dataset.get("path")
         try:

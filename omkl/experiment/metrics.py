@@ -124,7 +124,7 @@ MOST_RANKED = 5  # number of best series, and of worst series, in the result
 class SeriesErrors:
     """Sum the squared errors of F forecasters for each series of a panel.
 
-    places   index of each series by its name, in the order of their first rows
+    places   index of each series by name. Series are numbered in the order of their first rows
     n        (K,) number of scored rows of each series
     total    (F, K) sums of squared errors over the scored rows
     """
@@ -427,7 +427,7 @@ class MeanScores:
             self.sums.setdefault(name, Recorder(len(score))).add(np.where(known, score, 0.0))
 
     def means(self) -> dict[str, Any]:
-        """Return the mean of each score, or {} if no round of a seed has scores."""
+        """Return the mean of each score, or {} if a seed has no round with scores."""
         n = self.n_known.total
         if not (n > 0.0).all():
             return {}
@@ -560,9 +560,10 @@ class WeightHistory:
             self._kept = {u: w for u, w in self._kept.items() if u % stride(t) == 0}
 
     def curve(self, T: int, *last: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Return the recorded rounds (G,), and the values (G, ...) of each array after them.
+        """Return the recorded rounds (G,), and the arrays recorded after them, stacked to (G, ...).
 
-        Round T is the last recorded round. ``last`` are the values of the arrays after round T.
+        The arrays are weights, and importance if it is recorded. Round T is the last recorded
+        round, and ``last`` are the arrays after it.
         """
         kept = {u: w for u, w in self._kept.items() if u % stride(T) == 0} | {T: last}
         arrays = map(np.stack, zip(*kept.values(), strict=True))
@@ -574,6 +575,8 @@ def weight_curves(
 ) -> dict[str, np.ndarray]:
     """Return weights and importance over time, as entries of curves.npz (means over seeds).
 
+    Importance is omitted if it is not measured or always NaN.
+
     Parameters
     ----------
     histories
@@ -581,9 +584,10 @@ def weight_curves(
     T
         Number of rounds.
     last
-        Arrays after round T: weights (R, N), and importance (R, C) of inputs and past targets.
+        Arrays after round T: weights (R, N). If importance is measured, also the importance (R, C)
+        of C - 1 inputs and of the past targets.
     inputs
-        Names of the inputs. Importance is omitted if it is not measured (C = 0) or always NaN.
+        Names of the inputs (C - 1).
     """
     of_seeds = zip(histories, *last, strict=True)
     rounds, *means = (
@@ -649,7 +653,7 @@ def learned(
     far, ahead
         As in ``Chunk``.
     dates
-        Dates (n,). All rows of a date are predicted before one of them is learned. None: each row
+        Dates (n,). All rows of a date are predicted before any of them is learned. None: each row
         is learned before the next is predicted.
     """
     if isinstance(learner, Panel):
@@ -697,7 +701,7 @@ class Baselines:
 
     squared   running sums of squared errors, in the scale of the stream
     accuracy  RMSE and MAE, in the unit of the target
-    seasonal  errors of forecasts by the target one season ago
+    seasonal  errors of ``SeasonalValue``, which predicts the target one season ago
     of_series squared errors by series; None without series
     seconds   time that the baselines took
     """

@@ -162,7 +162,7 @@ def is_data(given: Any) -> bool:
 
 
 def _of_dataset(given: Any, values: Mapping[str, list[Any]], outputs: Path) -> dict[str, list[Any]]:
-    """Add the settings that choose a data set to ``values``, and return all.
+    """Return the settings ``values`` with the settings that choose a data set.
 
     ``given`` is the name of a data set, a path or a data frame. A data frame is stored as a file.
     """

@@ -53,8 +53,8 @@ def _in_units(result: Mapping[str, Any]) -> bool:
 def _baseline_rows(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the errors of the baselines, the smallest first.
 
-    A second line says by how many per cent the run's error is below the smallest of them. It is
-    omitted if the run's error is not below it.
+    A second line says by how many per cent the run's error is below the smallest error of a
+    baseline. The line is omitted if a baseline's error is equal to the run's error or smaller.
     """
     key, own = stats.compared_by(result)
     if key == "rmse" and not _in_units(result):
@@ -258,7 +258,10 @@ def _rows(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def _series_rows(series: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the number of series, the best and worst ones, and on how many a baseline is worse."""
+    """Yield the number of series, the best and the worst series, and comparisons with baselines.
+
+    A comparison is the number of series for which the baseline has a larger error.
+    """
     few = series["n"] - series["ranked"]
     unranked = f"; {few:,} with too few rows are not ranked" if few else ""
     how = "learned together" if series["together"] else "a learner for each"

@@ -372,7 +372,7 @@ def coverage(run: Run, into: Axes | None = None) -> Figure | None:
 
 
 def experts(run: Run, into: Axes | None = None) -> Figure | None:
-    """Draw the weights of experts other than kernels, by name."""
+    """Draw a bar chart of the weights after the last row, for experts that are not kernels."""
     names = expert_names(run)
     if has_kernels(run) or len(names) < 2:
         return None

@@ -16,7 +16,7 @@ from omkl.utils.conf import NEUTRAL, PROSE, flattened
 
 
 def readable(value: float, like: float | None = None) -> str:
-    """Format a number with about four digits, or with the decimals that ``like`` would get."""
+    """Format a number with about four digits, or with as many decimals as ``like``."""
     size = abs(value if like is None else like)
     if not 1e-4 <= size < 1e7:
         return f"{value:.4g}"

@@ -17,9 +17,9 @@ five seeds, and 25 * 2/2^10 with ten seeds and 26 learners.
 
 The star has three limitations:
 
-1. The learner that is truly best has a star in at least 95 of 100 tables (97 in simulations). A
-   shared star does not show that learners are equal, because with few seeds the test rarely
-   rejects.
+1. The learner with the lowest expected error has a star in at least 95 of 100 tables (97 in
+   simulations), but not in all. A shared star does not show that learners are equal, because with
+   few seeds the test rarely rejects.
 2. If many learners are equally good, the one with the worst scores loses its star in more than 5 of
    100 tables (25 of 100 with 30 learners). The cause is that the same scores also choose the best
    learner.

@@ -92,7 +92,7 @@ def look(index: int) -> dict[str, Any]:
 def looks_of(legend: Sequence[Entry]) -> dict[Entry, dict[str, Any]]:
     """Return colour, line style and marker of every entry. Lines differ even without colour.
 
-    If an algorithm has several entries, each algorithm has a colour and a marker, and each
+    If any algorithm has several entries, each algorithm has a colour and a marker, and each
     combination of settings has a line style. If all algorithms have one entry, or if there are more
     algorithms than colours, entry number k has ``look(k)``.
     """

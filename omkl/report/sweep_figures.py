@@ -222,8 +222,8 @@ def against(frame: pd.DataFrame, x: str, y: str = "") -> Panels:
 
     Each data set has a panel. A line joins the runs of an algorithm that agree in all settings
     except ``x``. If ``x`` is a metric, the line joins the runs that agree in all settings
-    that are not numbers. If the values of ``x`` are texts, the panel has one horizontal line per
-    value.
+    that are not numbers. If any value of ``x`` is a text, the panel has a row for each value, and
+    the metric is on the horizontal axis.
 
     Parameters
     ----------

@@ -278,8 +278,8 @@ def _logged(
 ) -> dict[str, str]:
     """Return the MLflow ids of runs that are logged already, by run folder.
 
-    Incomplete MLflow runs are deleted. A single run is searched by its folder. For several runs the
-    whole experiment is read.
+    Incomplete MLflow runs are deleted. If ``runs`` has one run, MLflow searches for its folder.
+    If it has several runs, all MLflow runs of the experiment are read.
     """
     query = f"tags.folder = '{_place(runs[0].folder, outputs)}'" if len(runs) == 1 else ""
     found, page = {}, None

@@ -68,7 +68,7 @@ null for one seed.
                       learner has a smaller error}, "best", "worst": [{"series", "rows", "rmse", and
                       the RMSE of baselines by name}], at most five each, "together": whether one
                       learner learns all series, "by_date": whether all rows of a date are predicted
-                      before one of them is learned}
+                      before any of them is learned}
     seasons           lengths, in rows, of the seasons that were given or found; absent if none
     spread            scores of the learner's standard deviations as normal distributions, if it has
                       any: {"log_loss", "coverage_90", "width_90", "interval_score_90"}. Means over
@@ -115,7 +115,7 @@ null for one seed.
     recent_time       their dates in days since 1970, if a date is among the inputs
     graph             (nodes, M) kernels that each node of a feedback graph evaluates, first seed
     regret_<name>     (R, P) cumulative squared error minus that of the comparator
-    baseline_<name>   (P,) error of a baseline in rounds 1..t; the mean in a classification
+    baseline_<name>   (P,) error of a baseline in rounds 1..t; mean over seeds in a classification
     weights           (R, N) expert weights after the last round; each row sums to 1
     weights_over_time (G, N) mean weights after the rounds weights_t (G,): at most 32 rounds and the
                       last
