@@ -166,7 +166,7 @@ class Sent(NamedTuple):
 
     The server broadcasts the same state in every round.
 
-    theta      (N, W) parameters of N kernels that the server broadcasts
+    theta      (N, W) parameters of all N kernels, which the server broadcasts
     announced  (n, A) indices of the A kernels that the server announces
     rows       (n, m) indices of the kernels in each message
     values     (n, m, W) parameters of these kernels

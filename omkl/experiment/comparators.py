@@ -1,7 +1,7 @@
 """Compute comparators for regret: the best kernel of the dictionary in hindsight.
 
-A comparator is a ridge regression that is fitted to the whole stream, so the regret is static. It
-differs from the "best kernel's online learner", which has the smallest loss of all kernels that
+A comparator is a ridge regression that is fitted to the whole stream, so the regret is static. The
+"best kernel's online learner" is another comparison: it has the smallest loss of all kernels that
 learn online. Regret is the sum of the learner's squared errors minus the sum of the comparator's
 squared errors. The regularisation (lam per round) is part of the fit, but not of the regret. A
 comparator is computed once for a whole sweep. A federation has comparators for each client and for
@@ -62,8 +62,8 @@ def ridge_features(omega: np.ndarray, blocks: Blocks, lam: float) -> tuple[int, 
     N (2 D)^2 numbers of memory for any length of the stream.
 
     Kernels that cannot be the best are dropped early. Later rounds only add to the objective, so
-    its minimum over the first rounds is a lower bound of its minimum over all rounds. A kernel is
-    dropped if this bound exceeds the minimum of another kernel over all rounds. The result is
+    the minimum for the first rounds is a lower bound of the minimum for all rounds. A kernel is
+    dropped if this bound exceeds the minimum of another kernel for all rounds. The result is
     exactly the same as if all kernels were fitted to all rounds.
 
     Parameters

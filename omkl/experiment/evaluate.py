@@ -346,7 +346,11 @@ def _streamed(
 
 
 def _growing(blocks: Iterable[Chunk], most: int) -> Iterator[Chunk]:
-    """Cut blocks into parts of at most ``most`` rows that take about a second to learn."""
+    """Cut blocks into parts of at most ``most`` rows, which grow until learning one takes 0.5 s.
+
+    The first part has at most ``FIRST_ROWS`` rows. The size doubles after each part that is learned
+    in less than 0.5 s.
+    """
     n = min(FIRST_ROWS, most)
     for block in blocks:
         start = 0

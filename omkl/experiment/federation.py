@@ -13,14 +13,15 @@ A federated run with R seeds and K clients has these entries in addition to thos
                    exchange (unless a server takes part in every round): ``federated.exchange``;
                    disagreement (with exchange): relative distance of the clients after the last
                    round, mean over the seeds
-    regret         clients: equation (11). For each client, its loss minus that of its best online
-                   kernel; then the mean over the clients. ``spread`` is the standard deviation over
-                   the clients, mean over the seeds. ``largest_loss`` is the largest loss of a
-                   kernel in a round
-                   clients_ridge: squared errors in place of losses, against each client's best
-                   ridge regression in hindsight (``experiment.comparators``)
-                   server: equation (12). The loss of all clients together minus that of the best
-                   function for all clients. ``theta_norm`` is the norm of this function, per seed
+    regret         clients: equation (11). The regret of a client is its loss minus the loss of the
+                   online kernel that is best for this client. The entry is the mean over the
+                   clients. ``spread`` is the standard deviation over the clients, mean over the
+                   seeds. ``largest_loss`` is the largest loss of a kernel in a round
+                   clients_ridge: as ``clients``, with squared errors. The comparator of a client is
+                   its best ridge regression in hindsight (``experiment.comparators``)
+                   server: equation (12). The loss of all clients together minus the loss of the
+                   best function for all clients. ``theta_norm`` is the norm of this function, per
+                   seed
     mse            per seed, mean over the clients of the MSE over their rounds
     baselines      mean, last, ridge: errors of a central forecaster that learns the rows of all
                    clients in turn, round by round. mse is the mean over the clients, as for the
@@ -32,7 +33,7 @@ A federated run with R seeds and K clients has these entries in addition to thos
     regret_clients, regret_clients_ridge   (R, P) means over the clients
     regret_server  (R, P) sum over the clients, equation (12)
     client_mse, client_regret, client_ridge_regret   (R, K) after the client's last round
-    client_sent    (R, K, 2) numbers and rows sent by each client
+    client_sent    (R, K, 2) how many numbers, and rows of theta, each client has sent
     client_rounds  (K,) rounds of each client
     client_name    (K,) names of the clients
     sent_kernels   (R, N) number of messages with each kernel; it replaces ``usage``

@@ -69,8 +69,8 @@ class Job(Protocol):
     def warm_up(self, compiled: Callable[[], object] = lambda: None) -> None:
         """Compile code, or load compiled code, before the time of the job is measured.
 
-        The learner is compiled first. Then ``compiled`` is called. It waits for the process that
-        compiles the baselines meanwhile (``processes.helper``).
+        Another process may compile the baselines meanwhile (``processes.helper``). After the
+        learner is compiled, ``compiled`` is called. It waits for that process, if there is one.
         """
         ...
 

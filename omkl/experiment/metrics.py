@@ -83,8 +83,8 @@ class Recorder:
 class ClientErrors:
     """Sum the squared errors of R forecasters for K clients, whose streams may differ in length.
 
-    rounds   ``Recorder`` of each round's mean over all K clients. The error of a client is 0 after
-             its last row
+    rounds   ``Recorder`` of the mean squared error of a round, over all K clients. The error of a
+             client is 0 after its last row
     total    (R, K) sums of each client
     """
 

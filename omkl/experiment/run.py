@@ -173,7 +173,7 @@ def _compute(
 
 
 def _finish(started: StartedJob, staging: Path, computed: Computed) -> Outcome:
-    """Publish the run. If sources were edited since it began, no later job can reuse it."""
+    """Publish the run. If sources were edited since the job began, no later job reuses the run."""
     settings, folder, facts = started.job.settings, started.folder, started.facts
     if edited := provenance.edited(facts.get("modules", {})):
         facts = facts | {"stamp": f"edited-{uuid.uuid4().hex[:9]}"}

@@ -30,7 +30,7 @@ PREDICTIONS, MODEL = "predictions.parquet", "model.npz"
 def folder_of(settings: Settings, stamp: str) -> Path:
     """Return the folder of the run with these settings, code and data.
 
-    An existing run is found even if the user's file had another name when it ran.
+    If the user's file had another name in an earlier run, return the folder of that earlier run.
     """
     runs, named = settings.outputs / "runs", f"{settings.name}-{stamp}"
     return min(runs.glob(f"*/{named}"), default=runs / str(settings.dataset["name"]) / named)
