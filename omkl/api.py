@@ -69,8 +69,8 @@ def learner(
         Number or names of the inputs; None: the first row or data frame decides.
     kernels
         Name of a dictionary in ``conf/kernels``, a mapping with the content of such a file, or a
-        list of bandwidths (of Gaussian kernels), names of families, and parts: ``[0.1, 1.0,
-        {"family": "laplacian", ...}]``.
+        list. Each entry of a list is the bandwidth of a Gaussian kernel, the name of a family, or a
+        mapping with one family: ``[0.1, 1.0, {"family": "laplacian", ...}]``.
     D
         Random features per kernel, >= 1; 50 by default.
     seed
@@ -110,14 +110,14 @@ def learner(
     series
         For "auto": name of the column that names the series of a row, such as "shop". For rows by
         position pass ``series=`` to the methods. All series share one learner. It predicts the
-        difference to the last target of the series, divided by the usual change of the series.
+        change since the last known target of the series, divided by the usual change of the series.
     season
         For "auto": length of a season in rows of a series, such as 7 for days of a week, or several
         lengths. 0: no season. None: the learner searches for seasons after 188 targets, and each
         time the number of targets has doubled, up to 1,504. With several series the searches go on
         up to 12,032 targets, as long as no season is found.
     series_delay
-        "date": all rows of a date are predicted before one of them is learned. The dates are a
+        "date": all rows of a date are predicted before any of them is learned. The dates are a
         column of the rows, or ``dates=``. 0: each row is learned before the next is predicted.
     max_series
         Largest number of series in memory, >= 1. A further series replaces the series whose last
@@ -168,7 +168,8 @@ def panel(
     ----------
     algorithm
         An algorithm whose state has a constant size and consists of real numbers: "ridge",
-        "ridge_rff", "raker", "rfomkr", ... The trees of "auto" also need counts and indices.
+        "ridge_rff", "raker", "rfomkr", ... "auto" is not supported, because its trees also need
+        counts and indices.
     series
         Name of the column that names the series of a row; None: the methods take the series as a
         separate argument.

@@ -74,7 +74,7 @@ class _Online(LearnerParameters, base.Estimator):
         raise NotImplementedError
 
     def _make(self) -> None:
-        """Replace the learner by one for all known inputs, which learns the last rows again."""
+        """Make a new learner for all known inputs, and let it learn the last rows again."""
         if not self._names:
             return
         words = all(isinstance(name, str) for name in self._names)
@@ -116,8 +116,9 @@ class _Online(LearnerParameters, base.Estimator):
         return bool(new)
 
     def _is_known(self, name: Hashable, value: Any) -> bool:
-        """Return whether a new input becomes known: its value is not missing, and it is not "skip".
+        """Return whether a new input becomes an input of the learner.
 
+        The result is False if the value is missing, or if ``columns`` declares the input as "skip".
         If the value is a text or a date, the encoding of the input is stored. Raises ValueError
         naming an invalid value.
         """

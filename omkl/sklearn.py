@@ -48,7 +48,7 @@ ROWS = 1000  # rows learned or predicted at once; results do not depend on this 
 
 
 class _Online(LearnerParameters, BaseEstimator):
-    """Common part of regressor and classifier: rows, weights, and their ``OnlineLearner``."""
+    """Check rows and sample weights, and pass the rows to the estimator's ``OnlineLearner``."""
 
     learner_: OnlineLearner
     columns_: list[Column]
@@ -146,11 +146,11 @@ class _Online(LearnerParameters, BaseEstimator):
         )
 
     def _in_order(self, rounds: np.ndarray, fit: bool) -> np.ndarray:
-        """Return the rows in the order in which they are learned: as given, or random.
+        """Return the indices ``rounds`` of rows in the order of learning: as given, or random.
 
-        Rows to predict need not follow the last learned row. The latest targets would then mislead
-        a learner that reads past targets. In random order past targets carry no information, so the
-        learner gives them no weight.
+        ``fit`` is True in the method ``fit``. The rows to predict after ``fit`` need not follow the
+        last learned row, so the latest targets could mislead a learner that reads past targets. In
+        random order past targets carry no information, and the learner gives them no weight.
         """
         if self.past_targets not in (True, False, "auto"):
             raise ValueError(f"past_targets={self.past_targets!r} is none of True, False, 'auto'")
@@ -217,7 +217,7 @@ class OnlineMKLRegressor(RegressorMixin, RegressorParameters, _Online):
     assumes that the row to predict follows the last learned row.
 
     Targets y (n, m) are m outputs. Each output is learned exactly as by a separate estimator. An
-    algorithm that requests targets has one output.
+    active-learning algorithm supports one output only.
 
     Parameters
     ----------

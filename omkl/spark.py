@@ -54,12 +54,12 @@ def partial_fit(
         Column of targets; a row with null is predicted and not learned.
     order
         Column of numbers or times. Two rows of a series in one micro-batch must not have the same
-        value. ``auto`` predicts all rows of a bucket with the same ``order`` before it learns one
+        value. ``auto`` predicts all rows of a bucket with the same ``order`` before it learns any
         of them, unless ``series_delay`` is 0.
     n_buckets
-        Number of buckets, >= 1, the same as long as a checkpoint is used. Spark rewrites the whole
-        state of each bucket that has rows in a micro-batch. Use at least twice the number of cores,
-        and more buckets if the state of a bucket exceeds about 20 MB.
+        Number of buckets, >= 1. It must not change while a checkpoint is used. Spark rewrites the
+        whole state of each bucket that has rows in a micro-batch. Use at least twice the number of
+        cores, and more buckets if the state of a bucket exceeds about 20 MB.
 
     Returns
     -------

@@ -56,9 +56,9 @@ class Chunk(NamedTuple):
     series  (n,) series of each row of a panel, whole numbers or texts; None without series
     far     (n,) bool, whether a row has an input far from the earlier values of its column; None
             if inputs are not standardised online
-    ahead   (n, d) inputs that the prediction reads: each row is standardised by itself and by the
-            rows whose targets are known when it is predicted. None if targets are not late: x is
-            then standardised in the same way
+    ahead   (n, d) inputs that the prediction reads. Each row is standardised by the mean and
+            deviation of the row itself and of all rows whose targets are known when it is
+            predicted. None if targets are not late: predictions then read x
     raw     (n, d) inputs before online standardisation. Hashed columns have levels in ``raw`` and 0
             in x. None if x is not standardised and no column is hashed
     """

@@ -9,7 +9,7 @@ labels         of a classification: classes as spelled in the target's column. O
 file           path below a data folder, see ``locate``
 format         csv | zip | excel | mat | libsvm
 delimiter, header, decimal, encoding   layout of a text file
-array          name of the only array in a mat file
+array          name of the array in a mat file that contains inputs and target; null: arrays X, y
 members        files in a zip whose rows are concatenated: {file: digest}. A digest is sha256:HEX,
                git:HEX (id of the git blob), or null for any content
 member_column  name of an additional last column: the file of each row, without its suffix
@@ -22,7 +22,7 @@ prepare        steps, see ``omkl.datasets.prepare``
 rows           expected number of rows after preparation, before missing values are handled
 uci, url       number in the UCI repository; address of the zip
 member         the file's name in the zip; null if it cannot be downloaded automatically
-by_hand        instructions to obtain the file in that case
+by_hand        instructions to obtain a file that cannot be downloaded automatically
 sha256         digest of the file; null accepts any content
 sites          column with the site of a row, for federation=by_site
 federated      clients and rounds of a published federation of these data

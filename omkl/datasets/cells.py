@@ -194,8 +194,8 @@ def number_format(counts: Mapping[str, int], decimal: str) -> NumberFormat | Non
     ``counts`` is the number of cells with each text. If two formats read equally many cells, the
     one with the ``decimal`` mark is chosen. Return None if the format reads less than half of the
     cells, or less than 90 % if numbers have a unit. Also return None if the numbers seem to be
-    codes: they have no signs or marks, other texts or flags occur, and less than 90 % of the cells
-    are numbers.
+    codes. This is the case if less than 90 % of the cells are numbers, no number has a sign or a
+    mark, and the other cells contain at least two different texts, or a flag such as "true".
     """
     if counts and all(text in FLAGS for text in counts):
         return NumberFormat(flags=True)

@@ -10,9 +10,10 @@ categories   at most MOST_CATEGORIES different words in the first rows. Each wor
              of these inputs
 hashed       more different words. They share HASHED inputs that are 0 or 1: the checksum of a word
              decides which one is 1. Two more inputs are for ``auto``. ``encode`` sets the first to
-             the level of the word (``level_of``), and the second to 0. ``auto`` replaces the first
-             by the mean and the second by the number of the earlier targets with this level
-             (``omkl.datasets.scaling.LevelMeans``). All other learners read 0 for both
+             the level of the word (``level_of``), and the second to 0. If n earlier targets
+             with this level are known, ``auto`` replaces the first input by their mean, and the
+             second by log(1 + n), see ``omkl.datasets.scaling.LevelMeans``. All other learners read
+             0 for both inputs
 date         hour (if there is one), weekday (Monday is 0), day of the year, and days elapsed since
              the first row. A clock time becomes its hour
 left out     no input. These are columns without a value, and identifiers: words that are nearly all
@@ -225,7 +226,7 @@ TARGET_CURE = f"Correct the file; if these are classes, add task=classification.
 
 
 def series_are_whole(column: pd.Series) -> bool:
-    """Return whether all cells are whole numbers, as names of series. The text 07 is not one."""
+    """Return whether all names of series in a column are whole numbers. 07 counts as a text."""
     import pandas as pd
 
     if is_text(column):
@@ -342,7 +343,7 @@ def class_codes(
 
 
 def place_of_word(cell: Any, known: tuple[str, ...]) -> int | None:
-    """Return the index of a cell's word in ``known``, or None.
+    """Return the index of a cell's word among the words ``known``, or None.
 
     A cell that is a number, such as 12, also matches a word that spells the same number in another
     way, such as 012, if there is only one such word.
@@ -602,9 +603,10 @@ def columns_described(described: Iterable[Mapping[str, Any]]) -> list[Column]:
 
 
 def _distinct(series: pd.Series) -> tuple[np.ndarray, list[Any]]:
-    """Return the index (n,) of each row's cell, and the distinct cells in order of appearance.
+    """Return the index (n,) of each cell in a list of the distinct cells, and this list.
 
-    Only columns of text are searched for equal cells.
+    The list is in the order of appearance. Equal cells are found only in a column of text. In any
+    other column every cell counts as distinct.
     """
     if not is_text(series):
         return np.arange(len(series)), list(series)
@@ -725,7 +727,10 @@ def example(series: pd.Series, form: NumberFormat) -> str | None:
 def _date_format(
     texts: Sequence[str], zone: str | None = None, day_first: bool | None = None
 ) -> tuple[DateFormat, list[str], str] | None:
-    """Return the format of a column of dates, its texts that are not dates, and a remark."""
+    """Return the format of dates, the texts that count as missing, and a remark for the user.
+
+    Return None if no format can read all other ``texts`` as dates.
+    """
     missing = sorted(NO_DATE.intersection(texts))
     dates = [text for text in dict.fromkeys(texts) if text not in NO_DATE]
     format, is_unsure = date_format(dates, day_first) if dates else (None, False)
@@ -767,7 +772,10 @@ def _date_column(
 
 
 def _categories(name: str, different: list[str], n: int, may_be_id: bool) -> Column:
-    """Return the encoding of a column with n words. ``different`` are the distinct words."""
+    """Return the encoding of a column of n cells with the distinct words ``different``.
+
+    If ``may_be_id`` is True, a column whose words are nearly all different is left out.
+    """
     if len(different) <= MOST_CATEGORIES:
         column = _of_words(name, different)
         if len(different) == 1:
@@ -817,7 +825,8 @@ def level_of(text: str) -> int:
 def levels_in(inputs: Sequence[str]) -> np.ndarray:
     """Return the indices (L,) of the inputs that contain levels of hashed columns.
 
-    ``auto`` replaces a level by the mean of its targets, and the next input by their number.
+    The next input after each level is reserved for a count. If n earlier targets with this level
+    are known, ``LevelMeans`` replaces the level by their mean, and the next input by log(1 + n).
     """
     pairs = enumerate(itertools.pairwise(inputs))
     found = [
@@ -854,8 +863,8 @@ class Declaration(NamedTuple):
     words       categories; () for the categories in the first rows
     day_first   whether the day of a date precedes the month; None if the cells decide
     zone        time zone of dates, or None
-    ahead       whether the column is known in advance. With a horizon, the input is then its value
-                in the row of the target
+    ahead       whether later values of the column are known in advance. If so, and the stream has a
+                horizon, the input is the column's value in the row of the target
     """
 
     kind: str

@@ -152,8 +152,8 @@ def _copies(values: np.ndarray) -> int:
 def _giveaway(X: np.ndarray, y: np.ndarray, names: Sequence[str]) -> Iterator[str]:
     """Yield a warning if one or two inputs reveal the target.
 
-    They reveal it if their linear fit leaves very little of the target's variance unexplained, and
-    much less than a linear fit by the previous target leaves.
+    Inputs reveal the target if a linear fit by them leaves very little of the target's variance
+    unexplained, and much less than a linear fit by the previous target leaves unexplained.
     """
     X, y = _standardised(X), _standardised(y)
     by_last = float(np.mean(y[1:] * y[:-1])) ** 2

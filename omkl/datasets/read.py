@@ -288,7 +288,7 @@ def _cells(lines: Iterator[str] | Sequence[str], delimiter: str | None) -> Itera
 def _separator(lines: list[str]) -> str | None:
     """Return the separator that divides all first lines into the same number of columns.
 
-    If several separators do, return the one that gives the most columns.
+    If several separators do so, return the separator that gives the most columns.
     """
     best, most = ",", 1
     for separator in SEPARATORS:
@@ -467,8 +467,9 @@ def _require_one_header(
 ) -> None:
     """Raise DataError if the first row looks like a second header row.
 
-    Only columns count in which all later cells are numbers. The first row looks like a header if
-    there are at least two such columns, and it has no number in them, but at least one text.
+    Take the columns in which all cells after the first row are numbers. The first row looks like a
+    header if there are at least two such columns, it has a text in at least one of them, and it has
+    a number in none of them.
     """
     texts: dict[str, Any] = {}  # first cell by column
     n_numbers = 0
@@ -632,7 +633,7 @@ _EXTENT = re.compile(rb'<dimension ref="[A-Z]+\d+:([A-Z]{1,3})(\d{1,7})"')
 def _require_small_sheets(file: IO[bytes], where: str) -> None:
     """Raise DataError if a sheet is too large for memory.
 
-    Its size can come from a single cell far from the table.
+    A single cell far from the table can make a sheet large.
     """
     if not zipfile.is_zipfile(file):  # .xls: its sheets are small
         return

@@ -40,7 +40,7 @@ class Standardised(NamedTuple):
 
     @property
     def far_rows(self) -> np.ndarray:
-        """Mask (n,) of the rows that have a number more than ``FAR`` scales off the location."""
+        """Mask (n,) of the rows that have at least one number marked ``far``."""
         return np.asarray(self.far.any(axis=1))
 
 
@@ -64,7 +64,7 @@ class Moments:
 
     @property
     def shares_beyond(self) -> np.ndarray:
-        """Share (C,) of each column's numbers more than ``FAR`` scales off the location."""
+        """Share (C,) of the numbers of each column that lie beyond ``FAR`` scales."""
         return robust_moments.shares_beyond(self._state)
 
     def standardised(self, values: np.ndarray) -> Standardised:
@@ -75,15 +75,18 @@ class Moments:
         return self._taken(self._state[None], values, learns=True)
 
     def standardised_each(self, values: np.ndarray) -> Standardised:
-        """Return rows (n, C), each standardised by the learned rows and itself. Learn nothing."""
+        """Return the rows (n, C), each standardised as if it came next. Learn nothing.
+
+        The moments for a row are those of all learned rows and of the row itself.
+        """
         return self._taken(np.stack([self._state, self._state]), values, learns=False)
 
     @staticmethod
     def _taken(slots: np.ndarray, values: np.ndarray, learns: bool) -> Standardised:
-        """Standardise values (n, C) by the moments in ``slots[0]``.
+        """Standardise values (n, C) by the moments (C, N_NUMBERS) in ``slots[0]``.
 
-        If ``learns`` is False, ``slots[0]`` does not change. ``slots`` then has a second slot as
-        scratch space, which is overwritten.
+        If ``learns`` is True, ``slots[0]`` learns the values. Otherwise ``slots[0]`` does not
+        change, and ``slots[1]``, which must exist, is overwritten as working memory.
         """
         found, runs = Standardised.empty(values.shape), (np.array([0, len(values)]), ONE_SLOT)
         robust_moments.standardise_rows(
@@ -94,7 +97,7 @@ class Moments:
     def standardised_row(
         self, x: np.ndarray, most: float, takes: bool = True
     ) -> Standardised | None:
-        """Return one standardised row, equal to the last bit to ``standardised``.
+        """Standardise one row. The result equals that of ``standardised`` to the last bit.
 
         Parameters
         ----------
@@ -112,7 +115,7 @@ class Moments:
         return row if robust_moments.take_row(state, x, most, *row) else None
 
     def take_row_ahead(self) -> None:
-        """Learn the row that was standardised last without being learned.
+        """Learn the row of the last call of ``standardised_row`` with ``takes=False``.
 
         No other row may have been learned or standardised since.
         """
@@ -146,7 +149,7 @@ class LateMoments(Moments):
     def standardised(self, values: np.ndarray) -> Standardised:
         """Return the values (n, C) standardised.
 
-        Each row is standardised by itself and by the rows that were learned before it.
+        The moments for a row are those of the row itself and of all rows learned before it.
         """
         rows = np.concatenate([self.waiting, values])
         late, n = Standardised.empty(values.shape), len(self.waiting)
@@ -226,7 +229,7 @@ class TargetScaler:
         self.take(np.empty(0))
 
     def take(self, y: np.ndarray) -> KnownTargets:
-        """Learn the targets y (n,), and return each scaled by earlier targets. NaN is ignored."""
+        """Learn the targets y (n,), and return each scaled by the targets before it. Ignore NaN."""
         n = len(y)
         lags, out = np.empty((n + 1, self.n_lags)), np.empty((4, n + 1))
         self._follow(np.array([0, n + 1]), np.append(y, np.nan), lags, out)
@@ -240,9 +243,9 @@ class TargetScaler:
     def _follow(self, rows: np.ndarray, y: np.ndarray, lags: np.ndarray, out: np.ndarray) -> None:
         """Learn the targets y (n + 1,), of which the last is NaN, and set ``now`` and ``lags``.
 
-        ``rows`` is [0, n + 1]. For each target, its past targets are written to ``lags``
-        (n + 1, n_lags), and the scaled target, centre, unit and number of known targets to ``out``
-        (4, n + 1).
+        ``rows`` is [0, n + 1], the bounds of the only series. For each target, its past targets are
+        written to ``lags`` (n + 1, n_lags). The scaled target, centre, unit and number of known
+        targets are written to ``out`` (4, n + 1).
         """
         _follow_targets(rows, ONE_SLOT, self._moments, self._last, self.scaled, y, lags, 0, out)
         _, centre, unit, n_known = out[:, -1].tolist()
@@ -278,9 +281,9 @@ class LevelMeans:
     """Replace the levels of hashed columns by means and numbers of targets.
 
     The level of a word is its checksum modulo N_LEVELS, so memory is bounded: 1 MiB per column.
-    Two inputs of a row depend on the level. The first is the mean of its targets, shrunk towards
-    the mean m of all known targets: (s + 5 m) / (n + 5), where s is the sum of the level's n known
-    targets. The second is log(1 + n).
+    Two inputs of a row depend on the level. Let n be the number of known targets of the level, s
+    their sum, and m the mean of all known targets. The first input is (s + 5 m) / (n + 5), the
+    level's mean target, shrunk towards m. The second input is log(1 + n).
 
     Parameters
     ----------

@@ -113,8 +113,8 @@ class Stream:
     horizon         number of rows from a row to the row whose target it predicts
     target_delay    number of rows that wait for their targets, including the horizon
     series_type     int or str, type of the series of a panel; None without series
-    moments         location and scale of each column, in the rows of the latest pass so far
-    late_moments    the same, in the rows whose targets are known
+    moments         location and scale of each column, over the rows of the latest pass so far
+    late_moments    location and scale of each column, over the rows whose targets are known
     """
 
     def __init__(
@@ -530,8 +530,8 @@ def ahead(chunks: Iterable[Chunk], horizon: int, known: np.ndarray) -> Iterator[
 def ahead_in_series(chunks: Iterable[Chunk], horizon: int, known: np.ndarray) -> Iterator[Chunk]:
     """Replace the target of each row by the target ``horizon`` rows later in the same series.
 
-    Parameters and inputs that are known ahead are as in ``ahead``. The result is one chunk, so all
-    rows are in memory.
+    The parameters are as in ``ahead``, which also describes the inputs that are known ahead. The
+    result is one chunk, so all rows are in memory.
     """
     rows = list(chunks)
     if not rows:

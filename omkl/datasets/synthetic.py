@@ -34,7 +34,10 @@ CALIBRATION_ROWS = 16_384
 
 
 class Expansion(NamedTuple):
-    """Function f: family, bandwidth, centres (M, d), coefficients (M,), low, high and middle."""
+    """Function f of the module docstring, its kernel, and its range over the calibration sample.
+
+    Centres are (M, d), and coefficients (M,).
+    """
 
     family: str
     bandwidth: float

@@ -117,8 +117,8 @@ class FileTable:
     content, cfg
         The file, and the settings of the data set. In a classification ``labels`` are the classes.
     apart
-        Key of ``cfg`` that names the column of the series, or of the clients, of a row; None: no
-        such column. The column is an input only if ``dataset.inputs`` names it. With
+        Key of ``cfg`` that names a column with the series of each row, or with the client of each
+        row; None: no such column. The column is an input only if ``dataset.inputs`` names it. With
         ``missing=drop`` the series of a row may be missing, None.
 
     Attributes

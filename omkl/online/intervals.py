@@ -191,7 +191,7 @@ class Ends(NamedTuple):
     spread: Any
 
     def above(self, limit: Any) -> Ends:
-        """Return the intervals with both ends at or above a limit, a number or (n,)."""
+        """Return the intervals with each end below ``limit``, a number or (n,), raised to it."""
         return Ends(np.maximum(self.low, limit), np.maximum(self.high, limit), self.spread)
 
 
@@ -418,7 +418,7 @@ class RowWidths:
     def follow_groups(
         self, block: Block, trace: Trace, half: np.ndarray, groups: np.ndarray
     ) -> Ends:
-        """Return intervals as ``follow``, for rows that are predicted group by group.
+        """Return intervals as ``follow`` does, for rows that are predicted group by group.
 
         Parameters
         ----------
@@ -491,8 +491,9 @@ class RowWidths:
     ) -> Ends:
         """Return the interval around y_hat.
 
-        If learned widths are used, ``sides`` are the widths below and above y_hat. Otherwise both
-        widths are ``half``.
+        If learned widths are used, ``sides`` are the widths below and above y_hat, and the standard
+        deviation comes from the expected error ``scale`` and the row's ``group``. Otherwise both
+        widths are ``half``, and the standard deviation is ``spread``.
         """
         below = above = half
         if self.is_used and not math.isnan(sum(sides)):
@@ -569,9 +570,10 @@ class RowWidths:
 
 
 def _logarithm(size: float, mean: float) -> float:
-    """Return the logarithm of an absolute error ``size``, the target of the learner of widths.
+    """Return log(size + OFFSET * mean), the target of the learner of widths.
 
-    ``mean`` is the mean absolute error so far. Return NaN if both are 0.
+    ``size`` is the absolute error of a row, and ``mean`` the mean absolute error so far. Return NaN
+    if both are 0.
     """
     total = size + OFFSET * mean
     return math.log(total) if total > 0.0 else math.nan

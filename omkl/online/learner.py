@@ -112,8 +112,8 @@ class OnlineLearner:
                 columns are numbers
     left_out    names of the columns that are not inputs
     classes     classes of a classification, () for a regression. A target of a new class adds the
-                class, with a warning: a new learner of all classes learns the last 1,000 rows again
-                and forgets earlier rows and predictions that await their targets
+                class, with a warning: a new learner of all classes learns the last 1,000 rows
+                again. Earlier rows, and predictions that await their targets, are forgotten
     outputs     names or positions of the targets of a row, () for a single target. With m outputs a
                 target is an array y (m,) or a mapping by name. A prediction is an array (m,), or a
                 mapping if the outputs have names. Predictions of n rows are arrays (n, m). An
@@ -246,9 +246,9 @@ class OnlineLearner:
         return RowWidths(around, small.learner(n_inputs, self.settings.seed))
 
     def _settle(self) -> None:
-        """Remove an ended search for seasons, and learned widths that units of series replace.
+        """Remove the parts that ``TargetLearner.drops_widths`` finds no longer needed.
 
-        The widths of stored predictions are removed too.
+        If it removes the learned widths, also remove those of stored predictions.
         """
         if self._targets[0].drops_widths():
             self._recent.forget_widths()
@@ -480,7 +480,7 @@ class OnlineLearner:
         series
             Series (n,) of each row; None: X has a column of series.
         dates
-            Dates (n,), of any type. Consecutive rows of one date are all predicted before one of
+            Dates (n,), of any type. Consecutive rows of one date are all predicted before any of
             them is learned. If a date is split between two calls, each part counts as a date. None:
             the column of dates in X. Without such a column, or if ``series_delay`` is 0, each row
             is learned before the next is predicted.
@@ -955,8 +955,8 @@ class OnlineLearner:
     def mixture(self) -> pd.Series:
         """Weight of each candidate in the mixture of a learner with series or seasons.
 
-        The candidates are the learner in units of series, the learner of raw targets, the last
-        target of the series, and its targets one season ago.
+        The candidates are a learner of targets scaled by their series, a learner of unscaled
+        targets, the last target of the series, and, for each season, the target one season ago.
         """
         import pandas as pd
 
@@ -1189,13 +1189,14 @@ class OnlineLearner:
             (n,) bool, whether each row has an input far outside its usual range, so that its
             interval is wider; None: no row has one.
         ahead
-            The same rows, each scaled by itself and by the rows learned before its prediction. They
-            differ from X if there is a ``delay`` or a group of several rows; None: X.
+            The same rows, each scaled by the moments of the row itself and of the rows learned
+            before its prediction. They differ from X if there is a ``delay`` or a group of several
+            rows; None: X.
         slots
             Slot (n,) of the series of each row, from ``slots_of``; None: a stream without series.
         starts
             (G + 1,) indices of the first rows of the G groups, then n. All rows of a group are
-            predicted before one of them is learned. None: each row is a group.
+            predicted before any of them is learned. None: each row is a group.
 
         Returns
         -------

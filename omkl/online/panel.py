@@ -222,9 +222,9 @@ class Panel:
         -------
         Predictions
             Prediction of each row, made before its target was learned, as for ``OnlineLearner``.
-            The interval of a series is NaN before the first error of this series. All intervals
-            are NaN until one of the series has an error after an error other than 0. From then on
-            an interval has width 0 as long as all errors of its series are 0.
+            An interval is NaN before the first error of its series. All intervals are NaN until one
+            series has an error other than 0 and then a further error. From then on the interval of
+            a series whose errors are all 0 has width 0.
 
         Raises
         ------
@@ -441,9 +441,10 @@ class Panel:
         return {name: array for name, array in arrays if not _is_own(name, array)}
 
     def _like(self, shape: tuple[int, ...]) -> State:
-        """Return the state with initial values for new series: arrays (*shape, ...).
+        """Return a state with the initial values of new series.
 
-        Arrays that all series share are those of this panel.
+        An array with a row per series gets the shape (*shape, ...). The arrays that all series
+        share are those of this panel.
         """
 
         def fresh(name: str, array: np.ndarray) -> np.ndarray:
@@ -527,7 +528,7 @@ def _require_numbers(one: OnlineLearner) -> None:
 
 
 def load(path: str | Path, threads: int | None = None) -> Panel:
-    """Return the panel that ``Panel.save`` wrote to a file, as ``omkl.load_learner`` does.
+    """Return the panel that ``Panel.save`` wrote to a file, equal to the last bit.
 
     ``threads`` is as in ``omkl.panel``. Raises ``model_file.ModelError`` if the file is missing,
     damaged or does not contain a panel.

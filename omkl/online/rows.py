@@ -41,8 +41,8 @@ class Block(NamedTuple):
     """Scaled rows and their targets, in groups. A group is predicted before any row is learned.
 
     X        (n, d + lags) rows scaled for learning; the columns for past targets are not filled yet
-    ahead    (n, d + lags) the same rows, each scaled by itself and by the rows learned before its
-             prediction
+    ahead    (n, d + lags) the same rows, each scaled by the moments of the row itself and of the
+             rows learned before its prediction
     y        (n,) targets, or (n, m) of m outputs; NaN for an unknown target
     far      (n,) bool, whether each row has an input far outside its usual range
     slots    (n,) slot of the series of each row, its index in the arrays of the state
@@ -240,7 +240,7 @@ class Rows:
                 return
 
     def _count(self, found: NewCategories, new: dict[str, Counter[str]] | None) -> None:
-        """Add new categories to ``new``, and warn of their columns."""
+        """Add the counts ``found`` to ``new``, and warn once of each column with new categories."""
         for column, text in zip(
             found, of_new_categories(found, "columns={{'{}': 'text'}}"), strict=True
         ):

@@ -43,7 +43,8 @@ class FirstRows(NamedTuple):
 
     rows   (n, d) scaled rows
     raw    (n,) predictions by the learner of raw targets
-    y      (n,) targets, and slots (n,) of their series
+    y      (n,) targets
+    slots  (n,) slot of the series of each row
     round  (n,) number of rows that were learned before each prediction
     """
 
@@ -88,9 +89,10 @@ class RowUnits(NamedTuple):
         return np.concatenate([head, *map(np.ravel, self.units), self.context, *self.width])
 
     def of_numbers(self, numbers: np.ndarray) -> RowUnits:
-        """Return the inverse of ``numbers``, for an array (p,) with the shapes of this object.
+        """Return the object whose method ``numbers`` returned the array ``numbers`` (p,).
 
-        The result has no units if the array was made with another version.
+        Its fields have the shapes of the fields of this object. It has no units if its version
+        differs from the version of this object.
         """
         head, version = int(numbers[0]), float(numbers[1])
         if self.units is None or version != self.version:
@@ -112,7 +114,7 @@ class TargetSeries:
         Function of the number of inputs that returns a new core learner.
     inputs
         Names (d,) of the inputs of a row. The spacing of the first column of dates suggests
-        seasons. Without series, sines and cosines of its inputs become further inputs.
+        seasons. Without series, sines and cosines of the parts of this date become further inputs.
     seasons
         Length of each season in rows; None: search for seasons.
     n_slots
@@ -453,7 +455,10 @@ class TargetSeries:
     def learn_width(
         self, x: np.ndarray, part: RowUnits, y_hat: float, y: float, far: bool, is_last: bool
     ) -> None:
-        """Learn the error of a prediction. The arguments are as in the two methods above."""
+        """Learn the error of a prediction.
+
+        The arguments are as in ``ends_of_row`` and ``learn_row``.
+        """
         assert self.widths and part.units
         row = self._inputs(x[None, :], part.units)[0]
         mean, label = part.units.of(np.array([y_hat, y])).tolist()
@@ -480,7 +485,7 @@ class TargetSeries:
             self._due = self.n_rows
 
     def _change(self) -> None:
-        """Replace the units by their successor, if any. Search for seasons if a search is due."""
+        """Replace the units by the units with new seasons, if any. Search again if it is due."""
         self._due = 0
         if made := self._successor:
             self._replay(self.n_rows, n_left=0)
@@ -497,10 +502,11 @@ class TargetSeries:
     def _search(self) -> None:
         """Search for seasons. If new ones are found, prepare units with them.
 
-        The first search takes place after EARLY targets, and a further one each time their number
-        has doubled, until it exceeds SEARCHED. In a stream of several series the searches go on
-        until it exceeds MOST, as long as no season is found. A season is not added if its length is
-        within 5 % of a known season, because the lags of the known season are inputs already.
+        The first search takes place after EARLY targets, and a further one each time the number of
+        targets has doubled, until this number exceeds SEARCHED. In a stream of several series the
+        searches go on until it exceeds MOST, as long as no season is found. A season is not added
+        if its length is within 5 % of a known season, because the lags of the known season are
+        inputs already.
         """
         assert self._first is not None
         first = self._first.joined(self._d)

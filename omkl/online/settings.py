@@ -69,11 +69,11 @@ class LearnerSettings:
     season              length of a season in rows, or several lengths; 0: no season; None: the
                         learner searches for seasons
     series_delay        0: each row is learned before the next; "date": all rows of a date are
-                        predicted before one of them is learned
+                        predicted before any of them is learned
     max_series          largest number of series in memory; None: no limit
-    late                number of further rows (of a series) after which a target is known. The lag
-                        of a season then leads to the last known target in the same phase of the
-                        season as the predicted row
+    late                number of further rows (of a series) after which a target is known. The
+                        seasonal input is the newest known target with the same phase in the season
+                        as the predicted row
     """
 
     algorithm: str

@@ -22,7 +22,7 @@ from omkl.online.series import TargetSeries
 
 @dataclasses.dataclass(eq=False)
 class TargetLearner:
-    """Learn one target with core learners, units of the target and its series, and intervals.
+    """Learn one target: scale it, call the core learners, and compute intervals.
 
     Parameters
     ----------
@@ -31,8 +31,8 @@ class TargetLearner:
     scaler
         Past values of the target, and its mean and deviation so far.
     levels
-        Means and numbers of targets, which replace the levels of hashed columns in a row; None if
-        no column is hashed.
+        Mean and number of targets per level, which replace the levels of hashed columns; None if no
+        column is hashed.
     intervals
         Intervals of one width; None if the learner has no intervals.
     widths
