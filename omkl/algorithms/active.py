@@ -53,7 +53,7 @@ def n_subsets(N, K, most):
     Parameters
     ----------
     N, K
-        Set and subset sizes, 0 <= K <= N.
+        Number of items, and size of a subset, 0 <= K <= N.
     most
         Upper limit.
     """
@@ -152,7 +152,7 @@ def choose_subset(state, selection):
 
 @inlined
 def learn_all(params, state, t, y, selection):
-    """Update all weights by equation (22) and all theta by (17), both with losses of the old theta.
+    """Update weights by equation (22) and theta by (17), both with the losses before the update.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ def learn_all(params, state, t, y, selection):
 def mean_of_subset(state, selection):
     """Return the prediction of equations (31) and (32): the weighted mean of the drawn subset.
 
-    The weights are ``state.w``, those from which the subset was drawn.
+    The weights are ``state.w``. The subset was drawn from the same weights.
     """
     n = selection.n_combined[0]
     if n == selection.f.shape[0]:
@@ -188,18 +188,18 @@ class OmklAks:
 
     Paper    S. Hong, J. Chae, "Active Learning with Multiple Kernels", algorithm 1.
     Task     regression; full information.
-    Round    1. K = the number of kernels with w_i / max w > delta, (23); J = gamma_t K with
-                gamma_t = min((N choose K) / N, gamma), (58).
+    Round    1. K is the number of kernels with w_i / max w > delta, equation (23). J = gamma_t K
+                with gamma_t = min((N choose K) / N, gamma), equation (58).
              2. Put each kernel into J distinct bins, drawn from gamma_t N bins. Bin j then has a
                 set V_j of kernels, K of them on average.
              3. Draw a bin s. Bin j has the probability
-                alpha_j = (sum of w_i over V_j) / (J sum of w), (29).
+                alpha_j = (sum of w_i over V_j) / (J sum of w), equation (29).
                 The code only fills bin s: it puts one kernel, drawn with probability w_i / sum
                 of w, into bin s, and every other kernel with probability J / (gamma_t N). This
                 gives the same distribution of V_s.
              4. Predict the mean of f_i over V_s weighted by w, equations (31) and (32).
-             5. theta_i <- theta_i - eta grad L_i(theta_i), (17), and
-                w_i <- w_i exp(-eta_g L_i(theta_i)), (22), of all kernels, both at the theta_i that
+             5. For all kernels, theta_i <- theta_i - eta grad L_i(theta_i), equation (17), and
+                w_i <- w_i exp(-eta_g L_i(theta_i)), equation (22). Both use the theta_i that
                 predicted, with L_i(theta) = (theta'z_i - y_t)^2 + lam ||theta||^2.
     Symbols  eta    step size of theta (eta_l in the paper), > 0, a schedule in t
              eta_g  step size of the weights, > 0, a schedule in t
@@ -212,10 +212,10 @@ class OmklAks:
     Reading  Algorithm 1 draws the subset of round t + 1 at the end of round t. The code draws it at
              the start of round t + 1, from the same weights. In round 1 all weights are equal, and
              all kernels predict. "J distinct bins": a throw into a bin that already has the kernel
-             is repeated. If there are as many bins as subsets of size K, equation (28) puts each
-             subset into one bin, and the random bins of remark 1 do not. The experiments use
-             remark 1, and so does this code for every K. Since J / (gamma_t N) = K / N, gamma
-             changes the collection of bins but not the distribution of the drawn subset.
+             is repeated. If there are as many bins as subsets of size K, equation (28) makes each
+             subset one bin. Remark 1 fills bins at random instead. The experiments follow remark 1,
+             and so does this code for every K. Since J / (gamma_t N) = K / N, gamma changes the
+             collection of bins but not the distribution of the drawn subset.
     Differs  from the paper: none.
     """
 
@@ -295,24 +295,25 @@ class Amkl:
     Round    1. Evaluate all kernels and predict the mean of the f_i weighted by w_i.
              2. Skip the target, and change nothing, if one of the last M targets was requested and
                 no kernel j is far from the others,
-                max over j of sum over i of p_i (f_i(x_t) - f_j(x_t))^2 <= eta_c, (33), with p the
-                weights that sum to 1.
-             3. Otherwise request y_t; theta_i <- theta_i - eta grad L_i(theta_i), (37), and
-                w_i <- w_i exp(-eta_g L_i(theta_i)), (39), both at the theta_i that predicted, with
-                L_i(theta) = (theta'z_i - y_t)^2 + lam ||theta||^2.
+                max over j of sum over i of p_i (f_i(x_t) - f_j(x_t))^2 <= eta_c, equation (33). The
+                p_i are the weights w_i, scaled to sum 1.
+             3. Otherwise request y_t. Then
+                theta_i <- theta_i - eta grad L_i(theta_i), equation (37), and
+                w_i <- w_i exp(-eta_g L_i(theta_i)), equation (39). Both use the theta_i
+                that predicted, with L_i(theta) = (theta'z_i - y_t)^2 + lam ||theta||^2.
     Symbols  eta    step size of theta (eta_l in the paper), > 0, a schedule in t
              eta_g  step size of the weights, > 0, a schedule in t
              lam    regularisation, >= 0
              eta_c  largest disagreement without a request, >= 0; 0: every target is requested
              M      most successive rows without a request, >= 1
     Cost     O(N D d) time per round; O(N D d) memory.
-    Bound    none. Theorem 2 states a regret (15) of O(sqrt(T)) with eta, eta_g and eta_c of order
-             1/sqrt(T) for bounded, Lipschitz losses that obey the triangle inequality, (a5). It is
-             false for every eta_c: targets on which the kernels agree may never be requested, which
-             costs a regret of T/2 (``docs/errata.md``). The squared error that is learned here
-             breaks (a5) as well. Lemma 6 is printed with eta_c of order sqrt(T); its proof uses
-             1/sqrt(T). At least one target in M + 1 is requested, (35). A run measures (15) as the
-             regret against ``ridge_features`` with regret.lam = lam.
+    Bound    none. Theorem 2 states a regret, equation (15), of O(sqrt(T)) with eta, eta_g and eta_c
+             of order 1/sqrt(T) for bounded, Lipschitz losses that obey the triangle inequality,
+             (a5). It is false for every eta_c: targets on which the kernels agree may never be
+             requested, which costs a regret of T/2 (``docs/errata.md``). The squared error that is
+             learned here breaks (a5) as well. Lemma 6 is printed with eta_c of order sqrt(T); its
+             proof uses 1/sqrt(T). At least one target in M + 1 is requested, equation (35). A run
+             measures the regret (15) against ``ridge_features`` with regret.lam = lam.
     Reading  The paper states the selection criterion twice, with opposite signs. As in algorithm 2,
              a target is requested unless the condition of step 2 holds. Targets before round 1
              count as skipped, so the first one is requested. The loss between two kernels in
@@ -397,13 +398,13 @@ class AmklAks:
     Paper    S. Hong, J. Chae, "Active Learning with Multiple Kernels", algorithm 2.
     Task     regression; queried labels.
     Round    1. If the target of the round before was requested, draw the subset V of the kernels by
-                steps 1 to 3 of OMKL-AKS, (40) and (41); otherwise V stays.
+                steps 1 to 3 of OMKL-AKS, equations (40) and (41). Otherwise V does not change.
              2. Evaluate all kernels and predict the mean of f_i over V weighted by w, equations
                 (43) and (44).
              3. Skip the target, and change nothing, if one of the last M targets was requested and
                 no kernel j of all N is far from V,
-                max over j of sum over i in V of p_i (f_i(x_t) - f_j(x_t))^2 <= eta_c, (33), with p
-                the weights of all kernels that sum to 1.
+                max over j of sum over i in V of p_i (f_i(x_t) - f_j(x_t))^2 <= eta_c, equation
+                (33). The p_i are the weights w_i, scaled to sum 1 over all kernels.
              4. Otherwise request y_t, and update every kernel as AMKL does.
     Symbols  eta, eta_g, lam   as in AMKL
              delta, gamma      as in OMKL-AKS
@@ -412,10 +413,10 @@ class AmklAks:
     Bound    none. Theorem 3 states O(sqrt(T)) with high probability under the conditions of
              theorem 2. It is false for the same reason, see AMKL and ``docs/errata.md``. At least
              one target in M + 1 is requested, equation (35).
-    Reading  As for OMKL-AKS and AMKL. In addition: the symbol d_l in equation (41) is J. Below
-             (41), d_l is J and d_r is K. The p_i of (33) are those of (38): they sum to 1 over all
-             kernels and to less over V. As printed, j runs over all kernels, although section I
-             restricts the criterion to V.
+    Reading  As for OMKL-AKS and AMKL. In addition: d_l in equation (41) is J, and in the text below
+             it d_r is K. The p_i of equation (33) are those of equation (38). They sum to 1 over
+             all kernels, and to at most 1 over V. As printed, j runs over all kernels, although
+             section I restricts the criterion to V.
     Differs  from the paper: none.
     """
 
@@ -457,12 +458,13 @@ class AmklRandom:
     """random labels: AMKL with random requests, the baseline of AMKL's choice of targets.
 
     Paper    none. It is algorithm 2 of S. Hong, J. Chae, "Active Learning with Multiple Kernels",
-             with a coin in place of criterion (33). The paper does not have this baseline.
+             with a coin in place of the criterion of equation (33). The paper does not have this
+             baseline.
     Task     regression; queried labels.
     Round    1. Evaluate all kernels and predict the mean of the f_i weighted by w_i, as AMKL.
              2. If one of the last M targets was requested, toss a coin: with probability 1 - rate
                 skip the target, and change nothing.
-             3. Otherwise request y_t and learn as AMKL, (37) and (39).
+             3. Otherwise request y_t and learn by equations (37) and (39), as AMKL does.
     Symbols  eta    step size of theta, > 0, a schedule in t
              eta_g  step size of the weights, > 0, a schedule in t
              lam    regularisation, >= 0

@@ -15,9 +15,9 @@ Symbols  eta0    scale of all steps, > 0
 Cost     O(N D d + N D log T) time per round; O(N D levels) memory.
 Bound    on every interval I at once O(sqrt(|I|) log T) against the best function; losses in
          [0, 1], ||x|| <= 1.
-Reading  The paper's text was not available. The rules follow a summary. It multiplies the
-         weights by the advantage r_I of an instance over the mixture. The factor 1 + eta r and the
-         intervals are those of A. Daniely, A. Gonen, S. Shalev-Shwartz (ICML 2015). r_I is clipped
+Reading  The paper's text was not available. The rules follow a summary. In the summary, weights
+         are multiplied by the advantage r_I of an instance over the mixture. The factor 1 + eta r
+         and the intervals are those of A. Daniely, A. Gonen, S. Shalev-Shwartz (ICML 2015). r_I is clipped
          to [-1, 1], its range if losses lie in [0, 1]. After 2^levels rounds no level with longer
          intervals is added, and intervals of the longest level follow one another.
 Differs  from the paper: not known. The released code restarts the weights but not theta.
@@ -130,7 +130,7 @@ def begin_level(model, j):
 
 @inlined
 def gradient_steps_of_level(model, j, eta, lam, y, scratch):
-    """Take a gradient step for every kernel on level j, as ``gradient_steps`` for one level.
+    """Take a gradient step for the coefficients of every kernel on level j.
 
     Parameters
     ----------

@@ -83,34 +83,35 @@ class Auto:
                   = 0.01 or 1. Features z are some of the columns and the constant 1. b is the
                   sum of z_s (y_s - c). Experts that read changes have the last target as c,
                   other experts the mean of the targets. 16 of the experts also have the sines and
-                  cosines of D = 25 or 50 random frequencies of their columns, and only these if
-                  there are more than 40 columns. Frequencies are normal (Gaussian kernel) or Cauchy
-                  (Laplacian kernel) numbers for all columns, for one, or for two of them. In four
-                  experts old rows fade: A and b are multiplied by 0.98 to 0.998 per row. A
-                  ceiling keeps every variance at or below its prior, as in ``ewrls``.
+                  cosines of D = 25 or 50 random frequencies of their columns. If there are more
+                  than 40 columns, these 16 experts have only sines and cosines. Frequencies are
+                  normal (Gaussian kernel) or Cauchy (Laplacian kernel) numbers for all columns, for
+                  one, or for two of them. In four experts old rows fade: A and b are multiplied by
+                  0.98 to 0.998 per row. A ceiling keeps every variance at or below its prior, as in
+                  ``ewrls``.
                 - The mean target of the 10 nearest of the last 1,000 rows. A row at squared
                   distance q of the standardised inputs has the weight 1 / (q / d + 0.001)^2.
                 - The linear expert of the inputs plus its mean error in these 10 rows.
                 - 100 boosted trees of at most 32 leaves on the raw inputs and the last two targets,
                   grown on the last 32,768 rows (fewer with more than 62 inputs). They are grown
                   after 500 rows, again when there are 1.4 times as many rows, and later after every
-                  quarter of the window. The mixtures use these trees if their weight exceeds 0.1,
-                  and the trees of step 5 if b exceeds 0.1. While they use neither, the wait is up
-                  to 8 times as long. If they use only one of the two ensembles, the other is grown
-                  every fourth time. Half of the bins of a column lie around the cuts of the
-                  previous trees. Growth takes many rows: in each row of the stream, the bins of one
-                  column are made or one tree is grown, or several if the window has few rows. The
-                  old trees predict until all new ones are complete. If two cuts are equally good, a
-                  column with only two values is preferred.
+                  quarter of the window. These trees are in use if their weight exceeds 0.1, and the
+                  trees of step 5 if b exceeds 0.1. While neither ensemble is in use, the wait is up
+                  to 8 times as long. While only one is in use, the other is grown every fourth
+                  time. Half of the bins of a column lie around the cuts of the previous trees.
+                  Growth takes many rows: in each row of the stream, the bins of one column are made
+                  or one tree is grown, or several if the window has few rows. The old trees predict
+                  until all new ones are complete. If two cuts are equally good, a column with only
+                  two values is preferred.
                 - A ridge regression with lam = 0.05 on the sines and cosines of 400 normal
                   frequencies of all inputs, of three and of two. With at most 40 inputs, the inputs
                   and two past targets are features too. It learns from row 513 on, in tiles of 32
                   rows. Targets are clipped to 10 s from p (see 3). It is solved after 1,024 rows,
                   then after 1.25 times as many, and at least every 2,048 rows. Old rows fade by 1 /
                   65,536 per row. While its weight is 0 it learns only one tile in 2 to 8.
-                The last two predict the mixture of the other experts until they are first fitted.
-                Each f_i is clipped to the range of the targets so far, extended by half of it on
-                both sides.
+                Until they are first fitted, the trees and this last regression predict the mixture
+                of the other experts. Each f_i is clipped to the range of the targets so far,
+                extended by half of it on both sides.
              3. Mix: p = sum w_i f_i with w_i proportional to max(R_i, 0) / (V_i + 10^-6 max V). R_i
                 is the sum of r_i = 2 (p - y') (p - f_i) and V_i the sum of r_i^2 over past rows,
                 which fade by 0.999 per row. y' is y clipped to a distance of 3 s from p. s^2 is the
@@ -139,11 +140,11 @@ class Auto:
                   recursive ridge regression learns is clipped to 3 s sqrt(1 + z'P z), where P is
                   A^-1 before the row.
                 - The linear expert of the inputs uses units that stay constant until a column has
-                  changed. If an input is beyond 4 deviations, it has two predictions: with inputs
-                  compressed as in 1, and without. The second is used if its sum of squared errors
-                  in such rows, which fades by 0.98, is smaller and if it lies within three ranges
-                  of the targets. It is then c + theta'z, and neither this prediction nor its error
-                  is clipped.
+                  changed. If an input is beyond 4 deviations, this expert has two predictions: one
+                  from inputs compressed as in 1, and one, c + theta'z, from uncompressed inputs. It
+                  uses the second one if two conditions hold: its sum of squared errors in such
+                  rows, which fades by 0.98, is smaller, and it lies within three ranges of the
+                  targets. Neither this prediction nor its error is clipped.
              With more than 256 inputs, the columns of a linear expert are divided into as few parts
              as possible of at most 127 columns. Each part has its own constant 1 and matrix P_k, at
              first I / (lam F) for F features of all parts. The expert predicts c + theta'z. Part k
@@ -154,10 +155,10 @@ class Auto:
              above is that of full
     Cost     O(N D^2 + N D d + d m + F^2 + F d + M L d) time per round. Experts have D = 50 and m =
              d, or m = 127 with more than 256 inputs. The 400 frequencies give F = 800 features. The
-             M = 200 trees have a depth L of about 5 to 10, and count at most 32 for d. A row in
-             which a tree grows takes O(L d W) for W rows, some milliseconds. A row in which the
-             ridge regression is solved takes O(F^3). O(N D^2 + N d (D + m) + F^2 + d W) memory, of
-             which neighbours take 1,000 d.
+             M = 200 trees have a depth L of about 5 to 10; in M L d at most 32 inputs count for d.
+             A row in which a tree grows takes O(L d W) for W rows, some milliseconds. A row in
+             which the ridge regression is solved takes O(F^3). O(N D^2 + N d (D + m) + F^2 + d W)
+             memory, of which neighbours take 1,000 d.
     Bound    none. Without fading and clipping the regret of a mixture against the best fixed one
              is O(sqrt(N T ln T)), as in ``ml_poly``. Here rows fade with a memory of 1,000, and the
              regret may grow with T.
@@ -270,7 +271,7 @@ CLASSIFIERS = SOFTMAX_MIXTURE._replace(fresh=fresh_classifiers, accepts_blanks=T
 
 
 class Together:
-    """Variant of ``AutoClassifier`` for K > 2 classes: one learner for all of them."""
+    """Variant of ``AutoClassifier`` for K > 2 classes: one learner predicts all K probabilities."""
 
     class Params(NamedTuple):
         n_classes: COUNT
@@ -333,17 +334,18 @@ class AutoClassifier:
                   expert counts only those rows that followed a row of the most recent class.
                 - Ten logistic regressions, each with one matrix P and K vectors theta_k. p_ik is
                   0.9997 times the softmax of theta_k'z / sqrt(1 + pi v / 4), where v = z'P z, plus
-                  0.0003 / K. They are linear in the inputs, or in inputs and past targets, with the
-                  prior variance 1 / length^2. Others also have sines and cosines of random
-                  frequencies, as in ``auto``, with the prior variance 30, and 1 for the rest. All
-                  prior variances are multiplied by 1 - 1 / K. In some experts old rows fade.
+                  0.0003 / K. Some of the ten are linear in the inputs, or in inputs and past
+                  targets, with the prior variance 1 / length^2. The others also have sines and
+                  cosines of random frequencies, as in ``auto``, with the prior variance 30. Their
+                  other features have the prior variance 1. All prior variances are multiplied by
+                  1 - 1 / K. In some experts old rows fade.
                 - Boosted trees, grown as in ``auto``, but with at most 64 leaves and log loss. With
                   at most 32 classes there are min(100, max(20, 200 / K)) trees for each class.
-                  Their sums are the logits of a softmax, mixed with 0.0003 / K as above. If
-                  there are two classes, only the second has trees. A leaf is multiplied by 0.1, or
-                  by 10 over the number of trees if that is more. Until they are grown they predict
-                  the mixture of the other experts. The mixtures use them if their weight is above
-                  0.05, or their |theta| in step 4 above 0.2.
+                  Their sums are the logits of a softmax, mixed with 0.0003 / K as above. If there
+                  are two classes, only the second has trees. A leaf is multiplied by max(0.1, 10 /
+                  number of trees). Until the trees are grown, this expert predicts the mixture of
+                  the other experts. The trees are in use if their weight is above 0.05, or their
+                  |theta| in step 4 above 0.2.
              3. Mix: p_k = sum w_i p_ik.
              4. Correct: m_k = log p_k + theta'z_k with z_k = (log p_1k - log p_k, .., log p_Nk -
                 log p_k, log p_k). theta and its covariance P are shared by the classes. The prior
@@ -351,7 +353,7 @@ class AutoClassifier:
              5. Predict 2 p_k - 1 for every class k, with p = sum u_j g_j. If there are two classes,
                 predict this number for the second class, +1. The g_j are q, the mixture of step 3,
                 and three experts: the two with counts, and the first linear one. A row counts as a
-                mistake if the largest p_k is that of another class.
+                mistake if a class other than its target has the largest p_k.
              6. Update the logistic regressions: theta_k <- theta_k + s P z g_k with g_k = [y = k] -
                 p_k, where p_k is the softmax of theta_k'z of this expert. s in [0, 1] maximises log
                 p_y - s^2 v sum g_k^2 / 2. P <- (P - P z z'P / (v + r)) / decay with 1 / r =

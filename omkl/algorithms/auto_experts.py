@@ -147,7 +147,7 @@ class Columns(Enum):
 
 
 class Group(NamedTuple):
-    """Experts that differ only in the length of their waves, one expert per entry of ``lengths``.
+    """Experts that differ only in the length scale of their features: one expert per length.
 
     An expert has D waves (random features); D = 0 for linear experts.
 
@@ -259,8 +259,8 @@ class Layout(NamedTuple):
     def read(self, group: Group) -> tuple[np.ndarray, int]:
         """Return the columns that a group reads, and the number n_raw of its linear features.
 
-        The first n_raw columns are linear features. If the group has waves, all columns are their
-        inputs.
+        The first n_raw of these columns are linear features. If the group has waves, they are
+        computed from all of these columns.
         """
         inputs = np.arange(self.d)
         changes = self.d + self.n_lags + np.arange(self.d + N_LAGS if group.lagged else self.d)

@@ -6,8 +6,8 @@ Task     regression; selected kernels (at most M a round).
 Round    1. While t <= freeze, draw the graph (algorithm 2): each of J selective nodes draws
             M times, with replacement, from
             pi_ij = (1 - eta_e^j) w_i / sum(w) + eta_e^j / N        (j = 1..J, a power).
-         2. u_j is the sum of w over the kernels of node j; draw a node from
-            p_j = (1 - eta_e) u_j / U + eta_e / J.
+         2. u_j is the sum of w over the kernels of node j, and U the sum of the u_j. Draw a node
+            from p_j = (1 - eta_e) u_j / U + eta_e / J.
          3. Evaluate that node's kernels S_t; predict their mean weighted by w.
          4. q_i = sum_j p_j (1 - (1 - pi_ij)^M), pi_ij as last computed; for i in S_t
             theta_i <- theta_i - eta grad L_i / q_i,  w_i <- w_i exp(-eta L_i / q_i),
@@ -23,9 +23,9 @@ Cost     O(M D d + J M) time per round (J M N more while the graph is drawn);
 Bound    theorem 2: O(sqrt(N ln N) T^(3/4)) with eta of order sqrt(ln N / N) T^(-3/4),
          eta_e of order N^(1/6) T^(-1/4), J of order N^(1/3); losses in [0, 1], ||x|| <= 1.
          Unproved for M > 1, where equation (88) of its proof does not hold: ``docs/errata.md``.
-Reading  Algorithm 2 computes the pi_ij, and stops after round ``freeze``. So the pi_ij in q stay
-         those of that round, while the p_j still follow the weights. (One could also read q as the
-         probability given the frozen graph. With this q learning is slower: the MSE x 10^-3 on
+Reading  Algorithm 2 computes the pi_ij, and stops after round ``freeze``. After that round the
+         pi_ij in q stay constant, while the p_j still follow the weights. (One could also read q as
+         the probability given the frozen graph. With this q learning is slower: the MSE x 10^-3 on
          airfoil is 29.8 in place of 25.6.) Equation (21) treats p as independent of the drawn
          graph, which is true only for J = 1. For J > 1 the factors 1 / q are biased: by a few
          percent upwards for kernels of large weight, and downwards for kernels of small weight.
@@ -297,15 +297,15 @@ DOUBLING_FAILURES = EXPECTED_FAILURES | {
 
 @register_as("gf_doubling", representation=RANDOM_FEATURES, expected_failures=DOUBLING_FAILURES)
 class Doubling:
-    """OMKL-GF, doubling: the steps of (24) for an unknown horizon, with restarts in rounds 2^m.
+    """OMKL-GF, doubling: step sizes for an unknown horizon, with restarts in rounds 2^m.
 
     Paper    P. M. Ghari, Y. Shen, "Graph-Aided Online Multi-Kernel Learning", JMLR, remark below
              equation (24): a doubling trick, cited from N. Cesa-Bianchi, G. Lugosi, "Prediction,
              Learning, and Games", 2006, section 2.3.
     Task     regression; selected kernels (at most M a round).
     Round    As ``gf``, with the graph drawn in every round. Period m has the rounds 2^m ..
-             2^(m+1) - 1 and the steps of (24) for T = 2^m. After its last round theta_i = 0
-             and w_i = 1.
+             2^(m+1) - 1 and the step sizes of equation (24) for T = 2^m. After its last round
+             theta_i = 0 and w_i = 1.
     Symbols  eta    step size of theta and of the weights, > 0, a schedule in the length t of the
                     period
              eta_e  exploration, in (0, 1), a schedule in the length t of the period
@@ -316,8 +316,8 @@ class Doubling:
     Bound    The bounds of theorem 2 for T = 1, 2, 4, .. sum to at most 1 / (1 - 2^(-3/4)) = 2.47
              times O(sqrt(N ln N) T^(3/4)). Unproved for M > 1, as theorem 2.
     Reading  The paper only names the trick; its steps are those of the book. theta restarts too,
-             since the term ||theta*||^2 / (2 eta) of the bound assumes theta = 0 at the start. (24)
-             gives orders of magnitude: the constants are settings.
+             since the term ||theta*||^2 / (2 eta) of the bound assumes theta = 0 at the start.
+             Equation (24) gives orders of magnitude: the constants are settings.
     Differs  none.
     """
 

@@ -130,9 +130,9 @@ class Ewrls:
     Cost     O(D^2 + D d) time per round; O(D^2 + D d) memory.
     Bound    none.
     Reading  This is not the KRLS of Y. Engel, S. Mannor, R. Meir (2004), which stores a dictionary
-             of rows and forgets nothing. If rows leave some direction constant, the variance in
-             this direction would grow by 1 / decay per round without limit. P = U diag(D) U' is
-             therefore stored as a factor, and no entry of D exceeds the ceiling 1 / lam: the
+             of rows and forgets nothing. If rows contain nothing about some direction, the variance
+             in this direction would grow by the factor 1 / decay per round without limit. P is
+             therefore stored as U diag(a) U', and no entry of a exceeds the ceiling 1 / lam. So the
              regularisation fades only in directions that rows determine.
     Differs  from the textbook in the ceiling. The dictionary (kernels=...) is not used.
 
@@ -244,8 +244,9 @@ class MlPoly:
     Round    1. Each of the N kernels predicts f_i as ``ridge_rff`` does.
              2. Predict the mean of the f_i weighted by w_i = eta_i max(R_i, 0). If no R_i is
                 positive, the weights are equal.
-             3. With r_i = 2 (y_hat - y_t) (y_hat - f_i), the gain from a little more of kernel i:
-                R_i <- R_i + r_i, V_i <- V_i + r_i^2, B <- max(B, max r_i^2), eta_i = 1 / (B + V_i).
+             3. Let r_i = 2 (y_hat - y_t) (y_hat - f_i): how fast the loss falls as the weight of
+                kernel i grows. Then R_i <- R_i + r_i, V_i <- V_i + r_i^2, B <- max(B, max r_i^2),
+                eta_i = 1 / (B + V_i).
     Symbols  lam  regularisation of the kernels, > 0
     Cost     O(N D^2 + N D d) time per round; O(N D^2) memory.
     Bound    with losses in [0, 1] and B = 1, at every T and for every kernel i:

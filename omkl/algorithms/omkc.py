@@ -45,8 +45,8 @@ def classifier(
 ) -> Callable[[Definition], Definition]:
     """Register a class on exact kernels as ``name``, and on random features as ``on_features``.
 
-    Steps are chosen by the class of ``Params``. So the form on random features is a subclass with
-    its own ``Params``.
+    Compiled code chooses the steps by the type of the hyper-parameters. The form on random features
+    is therefore a subclass with a ``Params`` type of its own.
 
     Parameters
     ----------
@@ -172,8 +172,8 @@ class Doubling:
              Mistake Bounds", ALT 2010, algorithm 1 with beta_k of equation (5).
     Task     classification, labels -1 and +1; full information.
     Round    As ``omkc_da_p1`` with beta_k = 2^(k/2) / (sqrt(ln N) + 2^(k/2)) in segment k = 0, 1,
-             .. A segment ends with the round in which the smallest number of mistakes of a
-             classifier since the segment's beginning reaches 2^k.
+             .. In each segment the mistakes of every classifier are counted from 0. The segment
+             ends with the round in which the smallest count reaches 2^k.
     Symbols  restart  whether the weights start at 1 in every segment
     Cost     as ``omkc_da_p1``.
     Bound    theorem 5, with restart: M <= 2 (G + ln N + 2 / (sqrt(2) - 1) sqrt(G ln N))
@@ -345,7 +345,7 @@ class SuaP:
 
 @classifier("omkc_mua_p", "rf/omkc_mua_p", deterministic=False)
 class MuaP:
-    """OMKC MUA-P: Perceptrons vote; those that a coin selects learn if they were wrong.
+    """OMKC MUA-P: Perceptrons vote; a Perceptron that a coin selects learns if it was wrong.
 
     Paper    R. Jin, S. C. H. Hoi, T. Yang, "Online Multiple Kernel Learning: Algorithms and
              Mistake Bounds", ALT 2010, algorithm 4 (MUA for OMKL-P).
@@ -417,15 +417,15 @@ class SuaO:
     Symbols  beta   discount of the weights, in (0, 1)
              R      largest norm of a classifier, > 0
              delta  smoothing of the draw, in (0, 1]
-             eta    step size, > 0; ``theorem``: sqrt(a / b), that of theorem 10
+             eta    step size, > 0; ``theorem``: sqrt(a / b) of theorem 10
     Cost     as ``omkc_da_p1``, with at most one support vector per round.
     Bound    theorem 10: E[M] <= min sum of the hinge losses of u . f + 2 sqrt(a b T) over u in the
              simplex and ||f_i|| <= R, a = R^2 / 2 + ln N / ln(1/beta),
              b = ln(1/beta) R^2 N^2 / (2 delta^2) + N / (2 delta). Unproved: the proof needs a step
              smaller by sqrt(T), see ``docs/errata.md``.
     Reading  p is always computed from the current weights, as in algorithm 3. Line 15 of algorithm
-             6 has q_t where the weights w_t+1 are already known. The theorem's eta lacks the factor
-             1 / sqrt(T) that its bound would need; it is used as printed.
+             6 prints q_t, although the weights w_t+1 are known at that point. The theorem's eta
+             lacks the factor 1 / sqrt(T) that its bound would need; it is used as printed.
     Differs  none. The draw comes before the target arrives, also in rounds without a mistake.
     """
 

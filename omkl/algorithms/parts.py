@@ -16,7 +16,7 @@ from omkl.core.weights import mean_of_all
 
 
 class State(NamedTuple):
-    """State of algorithms that only have weights.
+    """State of algorithms that store nothing but functions and weights of kernels.
 
     model  representation of the kernels' functions
     log_w  (N,) logarithms of the kernels' weights

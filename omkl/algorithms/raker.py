@@ -176,9 +176,9 @@ class OmklB:
     Bound    none for the combination. Dropped rows have a weight of at most (1 - eta lam)^budget,
              which is small if eta lam budget is large.
     Reading  "On a budget" is the truncation of the cited paper: coefficients decay geometrically,
-             and the oldest are dropped. That paper has a single kernel. The combination is that of
-             OMKL (Sahoo, Hoi and Li, KDD 2014; ``omkr``), which results from lam = 0 and a budget
-             that never fills.
+             and the oldest are dropped. The cited paper has a single kernel. Kernels are combined
+             as in OMKR (Sahoo, Hoi and Li, KDD 2014; ``omkr``). With lam = 0 and a budget that
+             never fills, this class is OMKR.
     Differs  from the paper: none.
     """
 

@@ -151,8 +151,8 @@ class Regrets(NamedTuple):
 
     model    representation of the kernels' functions
     log_w    (N,) logarithms of the kernels' weights
-    regrets  (N,) R, for BOA with the second-order correction
-    squares  (N,) V
+    regrets  (N,) R_i, sums of r_i. BOA subtracts r_i^2 / sqrt(V_i) in every round
+    squares  (N,) V_i, sums of r_i^2; of 2.2 r_i^2 in BOA
     """
 
     model: Any
@@ -296,10 +296,10 @@ class Squint:
              lam   regularisation of theta, >= 0
              span  range of the squared errors, > 0 (1); the largest rate is 1 / (2 span)
     Cost     O(N D d) time per round; O(N D d) memory.
-    Bound    If the squared errors lie in a range of length span: in every subset with a share e of
-             the kernels, the smallest R_i is of order sqrt(V ln(ln T / e)) + ln(ln T / e), where V
-             is the mean of the V_i of this subset. So the number of kernels does not matter if many
-             are good. The bound is quoted from a note on the paper.
+    Bound    Let the squared errors lie in a range of length span. Take any subset of the kernels
+             with a share e of them. The smallest R_i in the subset is of order sqrt(V ln(ln T / e))
+             + ln(ln T / e), where V is the mean of the V_i in the subset. So the number of kernels
+             does not matter if many kernels are good. The bound is quoted from a note on the paper.
     Reading  Only the paper's abstract and introduction were available. The weights are read from
              Koolen's page on their implementation and a public copy of its C code, which agree.
              They have the improper prior 1/rho on rates. The loss in the weights is the squared
@@ -329,7 +329,7 @@ class Squint:
 
 @register_as("kt", representation=RANDOM_FEATURES)
 class Kt:
-    """KT: coin betting without a step size for every kernel, mixed by AdaHedge.
+    """KT: every kernel learns by coin betting, without a step size; AdaHedge mixes the kernels.
 
     Paper    F. Orabona, D. Pal, "Coin Betting and Parameter-Free Online Learning", NIPS 2016,
              algorithm 1, on random features of each kernel; weights of S. de Rooij, T. van Erven,
@@ -346,11 +346,13 @@ class Kt:
     Cost     O(N D d) time per round; O(N D d) memory.
     Bound    for every kernel i and theta: sum |f_i - y_t| <= sum |theta'z_i - y_t|
              + ||theta|| sqrt(T ln(1 + 24 T^2 ||theta||^2 / epsilon^2)) + epsilon (the paper's
-             corollary on algorithm 1), and the mixture as ``adahedge`` with these losses.
-    Reading  The paper's text was available. Its gains belong to a loss with gradients of norm at
-             most 1 and unbounded targets: the absolute loss, as in its experiments. So predictions
-             tend to the median of the target, not to the mean as with the squared loss.
-    Differs  from the paper: none. The paper has one kernel.
+             corollary on algorithm 1). The mixture has the bound of ``adahedge`` for the losses
+             l_i.
+    Reading  The paper's text was available. Algorithm 1 needs a loss with gradients of norm at most
+             1. The absolute loss has them for unbounded targets, and the paper's experiments use
+             it. So predictions tend to the median of the target. With the squared loss they would
+             tend to the mean.
+    Differs  from the paper: it has a single kernel, and no mixture.
 
     >>> from omkl.checks import learners
     >>> X, y = learners.stream(1000)
@@ -408,7 +410,7 @@ class OksPp:
     Paper    J. Li, S. Liao, "Improved Regret Bounds for Online Kernel Selection under Bandit
              Feedback", ECML PKDD 2022.
     Task     regression; selected kernels (one a round); neither step size nor rate.
-    Round    With C = 4, and c = C^(1/3) (U N)^(2/3):
+    Round    With C = 4, c = C^(1/3) (U N)^(2/3), and A = B = H_i = 0 at first:
              1. q_i is proportional to exp(-rho H_i), rho = sqrt(2 ln N / (1 + B)), and
                 p_i = (1 - delta) q_i + delta / N, delta = c / (2 max(c, 2 A^(1/3))). In round
                 1 all p_i are 1/N.
@@ -425,7 +427,8 @@ class OksPp:
     Reading  Only the paper's abstract and the authors' code for exact kernels, OKS++square.R, were
              available. Random features are those of RF-OKS++, whose code was not available:
              kappa(x, x) and ||z||^2 are both 1, so every formula stays the same.
-    Differs  from the code: its kernels are exact, each over the rows in which it was drawn.
+    Differs  from the code: the code has exact kernels, each a sum over the rows in which the kernel
+             was drawn.
 
     >>> from omkl.checks import learners
     >>> X, y = learners.stream(1000)

@@ -187,7 +187,8 @@ class Sfg:
                 (kappa_i - kappa_j)^2; a graph whose node i points to itself and to M - 1
                 kernels that are dissimilar to each other (``dissimilarity_graph``); a
                 dominating set DS of it by greedy set cover.
-             1. p_i = (1 - xi) u_i / U + xi / |DS| [i in DS].
+             1. p_i = (1 - xi) u_i / U + xi / |DS| [i in DS], with u_i the weight of node i (1 at
+                first) and U the sum of the u_i.
              2. Draw the node I_t from p; after ``explore`` rounds take argmax u instead.
              3. Evaluate its out-neighbours S_t; predict their mean weighted by w.
              4. q_i = sum of p_j over the in-neighbours j of i; for i in S_t
@@ -210,11 +211,11 @@ class Sfg:
              farthest  (the default) the kernel with the largest mean divergence joins next. On
                        airfoil M = 5, 10, 20 give an MSE of 48.9, 39.9, 33.3 x 10^-3.
              nearest   the M kernels nearest to i, as in the first version of the paper.
-             Delta is the integral of equation (27). In R^d every node gets nearly the same
-             out-neighbours: the widest Laplacian kernels and the narrowest kernels.
-             After round 300 the paper's text only changes the choice of the node, so p and q remain
-             those of equations (33) and (36). The combination has no theta, so its loss in equation
-             (37) is the squared error.
+             Delta is the integral of equation (27). For inputs in R^d every node gets nearly the
+             same out-neighbours: the widest Laplacian kernels and the narrowest kernels. After
+             round 300 the paper's text only changes the choice of the node, so p and q remain those
+             of equations (33) and (36). The combination has no theta, so its loss in equation (37)
+             is the squared error.
     Differs  from the paper: none. The released code always uses node 0 after round 300, shifts
              the draw by one, floors q at 0.1 and p at 0.2, and builds another divergence and
              another dominating set.
@@ -264,7 +265,8 @@ class SfgMkl:
                 (kappa_i - kappa_j)^2; a graph whose node i points to the M kernels with the
                 smallest Delta(i, .), itself the first (``similarity_graph``); a
                 dominating set D of it by greedy set cover.
-             1. p_i = (1 - xi) u_i / U + xi / |D| [i in D].
+             1. p_i = (1 - xi) u_i / U + xi / |D| [i in D], with u_i the weight of node i (1 at
+                first) and U the sum of the u_i.
              2. Draw the node I_t from p; after ``explore`` rounds take argmax u instead.
              3. Evaluate its out-neighbours S_t; predict their mean weighted by w.
              4. q_i = sum of p_j over the in-neighbours j of i; for i in S_t
@@ -384,7 +386,7 @@ def choose_refined_neighbours(state, xi, selection):
 
 @inlined
 def add_refined(links, node, n, evaluate):
-    """Append the out-neighbours that refinement added to a node, and return the new list length.
+    """Append the ends of the edges that refinement added at a node; return the new list length.
 
     Parameters
     ----------
@@ -451,15 +453,16 @@ class SfgR:
              algorithms 4 and 6.
     Task     regression; selected kernels (M predict, more learn where the refinement adds edges).
     Round    0. As OMKL-SFG: the divergence Delta and the graph.
-             1. DS'_t: the nodes whose u_i / U is at least the ``rank``-th largest one; that is
-                (44) with beta = (1 - xi) u_[rank] / U + xi / N (section 5: rank 10).
+             1. DS'_t has the nodes whose u_i / U is at least the ``rank``-th largest one. This is
+                equation (44) with beta = (1 - xi) u_[rank] / U + xi / N (section 5: rank 10).
              2. Each i outside DS'_t gets an edge from d_i, the node of DS'_t with the largest
                 Delta(i, .), so that DS'_t dominates the refined graph and q_i >= beta.
              3. p_i = (1 - xi) u_i / U + xi / |DS'_t| [i in DS'_t].
              4. Draw the node I_t from p; after ``explore`` rounds take argmax u instead.
-             5. Predict with its M out-neighbours in the graph of step 0, (47), as OMKL-SFG does.
-             6. Learn as OMKL-SFG with its out-neighbours S_t in the refined graph. q_i is the sum
-                of p over the in-neighbours of i.
+             5. Predict with the M out-neighbours of I_t in the graph of step 0, equation (47), as
+                OMKL-SFG does.
+             6. Learn as OMKL-SFG with the out-neighbours S_t of I_t in the refined graph. q_i is
+                the sum of p over the in-neighbours of i.
     Symbols  eta, xi, lam, M, explore, reading   as in OMKL-SFG
              rank             number of the best nodes that dominate, 1..N (more if nodes tie)
              only_undominated  true: add an edge to i only if DS'_t has none to i yet
@@ -475,8 +478,8 @@ class SfgR:
              have one. So the M kernels of the original graph predict. All kernels of S_t learn:
              their losses are observed with probability q_i.
     Differs  from the paper: none. The released code freezes the graph after round 300 but still
-             draws, has the graph, the floors and the shift of the released OMKL-SFG, and discards a
-             draw.
+             draws the node. It has the graph, the floors and the shift of the released OMKL-SFG. It
+             also discards one draw.
     """
 
     class Params(NamedTuple):
@@ -511,15 +514,16 @@ class SfgMklR:
              OMKL-SFG-R.
     Task     regression; selected kernels (M predict, more learn where the refinement adds edges).
     Round    0. As SFG-MKL: the divergence Delta and the graph of similar kernels.
-             1. D'_t: the nodes whose u_i / U is at least the ``rank``-th largest one; that is
-                (22) with beta = (1 - xi) u_[rank] / U + xi / N (section 5: rank 10).
+             1. D'_t has the nodes whose u_i / U is at least the ``rank``-th largest one. This is
+                equation (22) with beta = (1 - xi) u_[rank] / U + xi / N (section 5: rank 10).
              2. Each i outside D'_t gets an edge from d_i, the node of D'_t with the smallest
                 Delta(i, .), so that D'_t dominates the refined graph and q_i >= beta.
              3. p_i = (1 - xi) u_i / U + xi / |D'_t| [i in D'_t].
              4. Draw the node I_t from p; after ``explore`` rounds take argmax u instead.
-             5. Predict with its M out-neighbours in the graph of step 0, (25), as SFG-MKL does.
-             6. Learn as SFG-MKL with its out-neighbours S_t in the refined graph. q_i is the sum of
-                p over the in-neighbours of i.
+             5. Predict with the M out-neighbours of I_t in the graph of step 0, equation (25), as
+                SFG-MKL does.
+             6. Learn as SFG-MKL with the out-neighbours S_t of I_t in the refined graph. q_i is the
+                sum of p over the in-neighbours of i.
     Symbols  eta, xi, lam, M, explore   as in SFG-MKL
              rank             number of the best nodes that dominate, 1..N (more if nodes tie)
              only_undominated  true: add an edge to i only if D'_t has none to i yet
