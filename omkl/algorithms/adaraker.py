@@ -17,9 +17,9 @@ Bound    on every interval I at once O(sqrt(|I|) log T) against the best functio
          [0, 1], ||x|| <= 1.
 Reading  The paper's text was not available. The rules follow a summary. In the summary, weights
          are multiplied by the advantage r_I of an instance over the mixture. The factor 1 + eta r
-         and the intervals are those of A. Daniely, A. Gonen, S. Shalev-Shwartz (ICML 2015). r_I is clipped
-         to [-1, 1], its range if losses lie in [0, 1]. After 2^levels rounds no level with longer
-         intervals is added, and intervals of the longest level follow one another.
+         and the intervals are those of A. Daniely, A. Gonen, S. Shalev-Shwartz (ICML 2015). r_I is
+         clipped to [-1, 1], its range if losses lie in [0, 1]. After 2^levels rounds no level with
+         longer intervals is added, and intervals of the longest level follow one another.
 Differs  from the paper: not known. The released code restarts the weights but not theta.
 
 >>> from omkl.checks import learners

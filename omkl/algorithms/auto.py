@@ -106,9 +106,10 @@ class Auto:
                 - A ridge regression with lam = 0.05 on the sines and cosines of 400 normal
                   frequencies of all inputs, of three and of two. With at most 40 inputs, the inputs
                   and two past targets are features too. It learns from row 513 on, in tiles of 32
-                  rows. Targets are clipped to 10 s from p (see 3). It is solved after 1,024 rows,
-                  then after 1.25 times as many, and at least every 2,048 rows. Old rows fade by 1 /
-                  65,536 per row. While its weight is 0 it learns only one tile in 2 to 8.
+                  rows. Targets are clipped to a distance of 10 s from p (s and p of step 3). It is
+                  solved after 1,024 rows, then after 1.25 times as many, and at least every 2,048
+                  rows. Old rows fade by 1 / 65,536 per row. While its weight is 0 it learns only
+                  one tile in 2 to 8.
                 Until they are first fitted, the trees and this last regression predict the mixture
                 of the other experts. Each f_i is clipped to the range of the targets so far,
                 extended by half of it on both sides.
@@ -238,7 +239,7 @@ def fresh_classifiers(
 
 
 def classifiers(groups: Sequence[Group], d: int, seed: int, K: int) -> Experts:
-    """Return the logistic experts, whose coefficients have the prior variances of logits.
+    """Return the logistic experts before the first row, with prior variances for K classes.
 
     A logit depends on the difference between the outputs of K classes. Prior variances are
     therefore multiplied by 1 - 1 / K.

@@ -147,7 +147,7 @@ class Columns(Enum):
 
 
 class Group(NamedTuple):
-    """Experts that differ only in the length scale of their features: one expert per length.
+    """Experts that differ only in a length scale: one expert per entry of ``lengths``.
 
     An expert has D waves (random features); D = 0 for linear experts.
 

@@ -68,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _names_in(text: str) -> Sequence[str]:
-    """Return the algorithms of a module such as mypkg.mine. Any other text is one algorithm."""
+    """Return the algorithms in a module such as mypkg.mine, or the text itself if it is a name."""
     return registry.declare_all(text) if "." in text else [text]
 
 

@@ -101,7 +101,7 @@ def _parser() -> argparse.ArgumentParser:
 def _predicted(learner: OnlineLearner, columns: dict[str, Any] | None, file: str) -> Iterator[str]:
     """Return pieces of the output of a learner without series, as CSV text.
 
-    ``columns`` are the encodings in its model file.
+    ``columns`` has the encodings of the columns, from the learner's model file.
     """
     described = (columns or {}).get("columns")
     cfg = {**(columns or {}).get("reading", {}), "path": file}
@@ -230,7 +230,7 @@ def _names(learner: OnlineLearner) -> list[str]:
 
 
 def _columns(learner: OnlineLearner, X: np.ndarray) -> list[np.ndarray]:
-    """Return the output columns that ``_names`` names, (n,) or (n, m)."""
+    """Return the columns of the output, (n,) or (n, m) each, in the order of ``_names``."""
     if learner.classes:
         shares = learner.predict_proba(X).T if learner.algorithm.probabilities else ()
         return [learner.predict(X), *shares]

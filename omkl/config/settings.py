@@ -28,9 +28,9 @@ SHARED = OF_PANEL[1:]
 def complete(settings: Settings) -> Settings:
     """Return the settings with all values that follow from other settings.
 
-    In a classification ``auto`` becomes ``auto_classifier``. Modules outside the package that the
-    settings name are imported, so pass only settings that the user wrote. Raises ValueError naming
-    settings that do not fit together.
+    In a classification ``auto`` becomes ``auto_classifier``. If the settings name a module outside
+    the package, this function imports it. So pass only settings that the user wrote. Raises
+    ValueError naming settings that do not fit together.
     """
     if settings.tracking == "mlflow" and importlib.util.find_spec("mlflow") is None:
         raise ValueError(
@@ -64,7 +64,7 @@ def complete(settings: Settings) -> Settings:
 
 
 def _require_series(settings: Settings, name: str) -> None:
-    """Raise ValueError if settings of series do not fit together, or not to the algorithm."""
+    """Raise ValueError if settings of series do not fit each other or the algorithm."""
     dataset, series = settings.dataset, settings.dataset.get("series")
     of_panel = [name for name in OF_PANEL if dataset.get(name) not in (None, False)]
     hindsight = [key for key, value in settings.regret if value is True]

@@ -10,7 +10,8 @@
 ``flower``           deployment on Flower
 ``own_rows``         client of a deployment with the file of its rows
 ``split``            assignment of rows to clients
-``privacy``          settings of noise, refusals and robust means, and the accounting of noise
+``privacy``          settings of noise, refusals and robust means; computation of the privacy that
+                     noise gives
 """
 
 from __future__ import annotations

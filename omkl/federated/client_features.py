@@ -2,8 +2,8 @@
 
 In a round all clients use the same frequencies. The rows of several clients form a tile, whose
 features are computed together: the frequencies of a kernel are read from memory once per tile.
-Every angle is summed over the inputs in the same order as for a single client, so the bits are the
-same.
+Every angle is summed over the inputs in the same order as for a single client, so both give the
+same bits.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class ClientTile(NamedTuple):
     """Scratch for the features of a tile of rows. S is D rounded up to a multiple of 8.
 
     angle  (ROWS S,) angles
-    waves  sines and cosines, (N rows S,) each: kernel by kernel, row by row, zeros beyond D
+    waves  sines and cosines of R rows, (N R S,) each: kernel by kernel, row by row, zeros beyond D
     place  (2,) int64 (stride, offset): the features of evaluated kernel m begin at
-           m stride + offset. The stride is rows times S. The offset is that of the current row
+           m stride + offset. The stride is R S. The offset is S times the index of the current row
     """
 
     angle: np.ndarray

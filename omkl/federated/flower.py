@@ -127,7 +127,7 @@ def read_reply(content: RecordDict) -> tuple[int, int, Reply]:
 
 
 def client_app(plan_of: PlanOf, model_of: Callable[[DataOwner], bytes | None]) -> ClientApp:
-    """Return the app of every client, which opens the file in its node config."""
+    """Return the app of every client. A client opens the file that its node config names."""
     from flwr.app import Message
     from flwr.clientapp import ClientApp
 
@@ -171,7 +171,8 @@ def answer(
     Raises
     ------
     ValueError
-        The client does not take part in the round. DataError and Refused are subclasses.
+        The client cannot take part in the round. The error may be a DataError or a Refused, both of
+        which are subclasses of ValueError.
     """
     fields, arrays = contents(content)
     broadcast = Broadcast(int(fields["t"]), **arrays)
@@ -224,7 +225,8 @@ def server_app(plan_of: PlanOf, model_of: Callable[[Coordinator], bytes | None])
 class Coordinator:
     """Server of a federation with the folder of its results. It does not depend on the network.
 
-    ``t`` is the last closed round. Raises ValueError if the folder belongs to other terms.
+    ``t`` is the last closed round. Raises ValueError if the folder belongs to a federation with
+    other terms.
     """
 
     def __init__(self, folder: Path, terms: Terms, plan: Plan) -> None:
@@ -358,7 +360,7 @@ class Coordinator:
 
 
 def serve(coordinator: Coordinator, grid: Grid, timeout: float) -> None:
-    """Run the remaining rounds with the nodes of a grid, and tell them when the last one is over.
+    """Run the remaining rounds with the nodes of a grid, and tell the nodes after the last round.
 
     Parameters
     ----------

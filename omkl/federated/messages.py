@@ -9,9 +9,9 @@ that changes too much. With ``combine_messages`` it discards the largest and the
 every coordinate before it takes the mean. With ``NO_PROTECTION`` and an ``Inbox`` without limits,
 none of this happens.
 
-Shapes: N rows of W shared parameters, E losses; ``theta`` of a server's model is (N, W). Every
-function reads a row as two halves, sines and cosines. A load of eight numbers (``simd``) across the
-border of the halves would have to wait until both halves are stored.
+Shapes: a server's model has ``theta`` (N, W), N rows of W shared parameters. A message has at most
+E losses. Every function reads a row as two halves, sines and cosines. A load of eight numbers
+(``simd``) across the border of the halves would have to wait until both halves are stored.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ OFF = math.inf  # a limit that is not set
 class Message(NamedTuple):
     """Message of a client: rows of the shared parameters, and losses.
 
-    If it has as many losses as rows, they belong to the rows, in order. Otherwise they belong to
-    all kernels.
+    If there are as many losses as rows, loss j belongs to row j. Otherwise there is one loss per
+    kernel.
 
     rows    (m,) int64 indices of rows
     theta   (m, W) new values of these rows
@@ -108,7 +108,7 @@ def copy_row(source, i, target, j):
 
 @inlined
 def step_into(model, i, message, j, features, step, shrink):
-    """Write theta_i after a gradient step, shrink theta_i - step z_i, to a row of a message.
+    """Write theta_i after a gradient step to a row of a message: shrink * theta_i - step * z_i.
 
     The model itself does not change.
 

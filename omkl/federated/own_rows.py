@@ -307,8 +307,8 @@ class Reply(NamedTuple):
     """Reply of a client to a broadcast.
 
     update         message with parameters and losses; None if the client has no row in the round
-    n_rows         number of rows learned since the last broadcast
-    n_scored       number of those rows whose prediction was in units of the target
+    n_rows         number of rows learned since the previous broadcast
+    n_scored       number of these rows whose prediction was in units of the target
     squared_error  sum of squared errors over the scored rows; 0 unless ``measured``
     regret         regret so far (equation 11), in scaled units; NaN unless ``measured``
     done           whether the client has learned its last row

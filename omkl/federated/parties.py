@@ -64,7 +64,7 @@ class Update(NamedTuple):
 
     client  number of the client
     t       round
-    rows    (n,) indices of rows
+    rows    (n,) indices of rows of the shared parameters
     theta   (n, W) new values of these rows
     losses  (E,) losses
     """

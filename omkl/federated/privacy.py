@@ -1,4 +1,4 @@
-"""Protection against leaking or harmful messages: noise, refusals, robust means.
+"""Protection of clients by noise, and of the server by refusals and robust means.
 
 ``Safeguards`` has the settings. ``messages`` applies them. The page ``docs/privacy.md`` shows how a
 sample is recovered from a message without noise.
@@ -9,13 +9,14 @@ losses to the norm ``clip_losses``, and adds Gaussian noise to both before it se
 also limits what the server can learn. This is the local model of differential privacy.
 
 Two streams are neighbours if they differ in one sample (``unit`` sample) or in all samples of one
-client (``unit`` client). Messages of neighbours differ by a norm of at most 2 clip. Noise of
-standard deviation 2 clip z has the multiplier z. If the parameters and the losses of a message both
-have noise of multiplier z, the whole message has the privacy of one Gaussian mechanism of
-multiplier z / sqrt(2). n messages of multiplier z have that of one mechanism of multiplier
-z / sqrt(n), even if later messages depend on earlier ones (Dong, Roth, Su, "Gaussian differential
-privacy", 2022). The epsilon of this mechanism for a given delta is exact: Balle and Wang,
-"Improving the Gaussian mechanism", ICML 2018, in Google's ``dp_accounting``.
+client (``unit`` client). Messages of neighbours differ by a norm of at most 2 clip, and their
+losses by a norm of at most 2 clip_losses. The multiplier z of noise is its standard deviation
+divided by this limit. If the parameters and the losses of a message both have noise of multiplier
+z, the whole message has the privacy of one Gaussian mechanism of multiplier z / sqrt(2). n messages
+of multiplier z have the privacy of one mechanism of multiplier z / sqrt(n), even if later messages
+depend on earlier ones (Dong, Roth, Su, "Gaussian differential privacy", 2022). The epsilon of this
+mechanism for a given delta is exact: Balle and Wang, "Improving the Gaussian mechanism", ICML 2018,
+in Google's ``dp_accounting``.
 
 One sample can change as many messages as the algorithm's ``exposure`` returns. Asking only a random
 part of the clients does not increase privacy here, because the server knows which clients it asked.
@@ -198,8 +199,8 @@ class Account(NamedTuple):
 
     noise, noise_losses   standard deviations of the noise on a parameter and on a loss
     messages              number of messages that one sample or one client can change, by ``unit``
-    epsilon_of_sample, epsilon_of_client   epsilon for the given delta, if neighbours differ
-                                           in one sample, and if they differ in one client
+    epsilon_of_sample, epsilon_of_client   epsilon for the given delta, if neighbouring streams
+                                           differ in one sample, or in all samples of one client
     """
 
     noise: float

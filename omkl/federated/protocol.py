@@ -53,7 +53,7 @@ class ServerState(NamedTuple):
     model      shared parameters ``theta`` (N, W) and their squared norms ``norm2`` (N,)
     log_w      (N,) log weights of the kernels; (0,) if clients have their own weights
     announced  (A,) int64, rows that the server names to clients. It sends the parameters of the
-               first of them, or of all N rows if A = 0
+               first ``algorithm.announces[0]`` of these rows, or of all N rows if A = 0
     sums       (N, W) sums of the parameters in this round's messages, by row
     senders_of (N,) number of messages that contain each row; on a graph the sum of their weights
     losses     (N,) sums of the losses in the messages, by kernel; (0,) if messages have no losses
@@ -274,7 +274,7 @@ def new_server_state(algorithm: FederatedAlgorithm, model: Any) -> ServerState:
 
 
 def repeated(server: ServerState, n: int) -> ServerState:
-    """Return n copies of the state of a server: the first states of n receivers of messages.
+    """Return n copies of a server's state: the states of n receivers before the first round.
 
     Arrays that messages change are copied to (n, ...). Arrays that no message changes have the
     shape (1, ...). For n = 1 all arrays are views.
@@ -349,15 +349,15 @@ class FederatedAlgorithm(NamedTuple):
     Params          NamedTuple of hyper-parameters; its fields are the keys of the YAML file
     upload          (params, N, W) -> most numbers that a client sends in a round
     client_state    (params, dictionary, model, K) -> state of the clients, arrays (K, ...)
-    exposure        (params, N, T) -> how many of T messages one sample of a client can change
+    exposure        (params, N, T) -> number of a client's T messages that one sample can change
     kernels         (params, dictionary, d) -> the kernels that it learns with; () for a network
     model           (params, dictionary, d, D, seed, max_upload) -> shared parameters
     scratch         (model) -> scratch arrays to evaluate the model for a client
     draws           params -> uniform numbers per round of a client, and of the server
     shared_weights  whether the server has weights of the kernels, and clients send their losses
     losses_of_rows  whether these losses belong to the rows that a client sends, not to all kernels
-    announces       number of rows that the server sends per round, and number that it names; (0, 0)
-                    if it names none and sends all
+    announces       number of rows that the server sends per round, and number of rows that it
+                    names; (0, 0) if it names no row and sends all rows
     expected_failures   checks of ``omkl.checks`` that it cannot pass, with reasons
     """
 

@@ -39,7 +39,7 @@ class Draws(NamedTuple):
 
     u        (n, C, a) uniform numbers of the clients, a per round
     v        (n, b) uniform numbers of the server, b per round
-    asked    (n, C) whether the server asks for the client's message
+    asked    (n, C) whether the server asks each client for its message
     normals  (n, C, m W + E) standard normal numbers of the clients' noise; (n, C, 0) without noise
     uniform  (n, C, m W) uniform numbers for the rounding of entries; (n, C, 0) without rounding
 
@@ -91,7 +91,7 @@ class FederatedTrace(NamedTuple):
 
 @inlined
 def add_losses(losses, k, scratch, worst):
-    """Add the losses of a round to the sums of a client. Return the smallest of its kernels' sums.
+    """Add the losses of a round to a client's sums. Return the client's smallest sum of a kernel.
 
     Parameters
     ----------

@@ -245,8 +245,8 @@ def read_arrays(path: Path, identity: str) -> dict[str, np.ndarray] | None:
     """Return the arrays of a cached file, or None if it is missing or damaged.
 
     A damaged file is reported on stderr. If sources of omkl were edited after this process imported
-    them, the cache is not used, and the result is None: the arrays may then belong to other sources
-    than the digest in ``identity``.
+    them, the cache is not used, and the result is None. The reason is that edited sources may give
+    arrays that the digest in ``identity`` does not describe.
     """
     if sources.nothing_is_kept():
         return None

@@ -3,8 +3,8 @@
 A module has one algorithm or a family of algorithms (``registry``). The user names it by an entry
 point of an installed package in the group ``omkl.algorithms`` (one per algorithm), by the key
 ``module`` of a YAML file, or on the command line. omkl only imports a module that is named in one
-of these ways. A run folder or a data file never causes an import. The folder ``conf`` next to the
-module of an algorithm is searched for YAML files after the package's own.
+of these ways. A run folder or a data file never causes an import. YAML files are searched first in
+the package's folder ``conf``, then in the folders ``conf`` next to such modules.
 """
 
 from __future__ import annotations

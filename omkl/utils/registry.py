@@ -1,11 +1,11 @@
 """Registry of algorithms: names, modules and docstrings, read from the sources.
 
 A module with ``algorithm = ...`` is one algorithm with the name of the module. A module with
-classes under ``@register_as("name", ...)`` is a family of algorithms. The decorator's first
-arguments are the names of the algorithm: a class with two such texts has two names. A name is typed
-after ``algorithm=`` and may have a folder, such as ``rf/``. The registry imports neither algorithms
-nor the compiler. Modules outside the package (``outside``) define algorithms in the same two ways.
-If they use a name of the package, the algorithm of the package is used.
+classes under ``@register_as("name", ...)`` is a family of algorithms. The texts in the decorator
+are the names of the algorithm, one or two. A name is typed after ``algorithm=`` and may have a
+folder, such as ``rf/``. The registry imports neither algorithms nor the compiler. Modules outside
+the package (``outside``) define algorithms in the same two ways. If they use a name of the package,
+the algorithm of the package is used.
 """
 
 from __future__ import annotations
@@ -166,9 +166,9 @@ def declare_named(config: Mapping[str, Any]) -> None:
 def title(name: str) -> str:
     """Return the printed name of an algorithm, such as OMKL-GF.
 
-    It is the first line of the docstring up to its colon. The title of a name with a folder is that
-    of the name without it, with the folder in brackets: "OMKC DA-O (rf)". If there is no docstring
-    or no colon, the title is the name itself.
+    The title is the first line of the docstring up to its colon. A name with a folder has the title
+    of the last part of the name, followed by the folder in brackets: "OMKC DA-O (rf)". If there is
+    no docstring or no colon, the title is the name itself.
     """
     folder, _, last = name.rpartition("/")
     head, colon, _ = docstring(last).partition("\n")[0].partition(": ")

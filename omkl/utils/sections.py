@@ -130,7 +130,7 @@ class Row(NamedTuple):
 
 
 def rows(model: type[Section], prefix: str = "") -> Iterator[Row]:
-    """Yield the settings with a help text, of a model and of the sections in it."""
+    """Yield all settings that have a help text, in a model and in its sections."""
     for name, field in model.model_fields.items():
         if field.description is not None:
             yield Row(f"{prefix}{name}", field.default, field.description, words(field))

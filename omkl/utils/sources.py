@@ -2,8 +2,8 @@
 
 Machine code, results and prepared data are stored under such a digest. All sources are read once,
 when the first module of the package is imported. ``edited`` returns the sources that have changed
-since then. A module that is imported after an edit may differ from the digest, so nothing is stored
-after an edit.
+since then. The digest may not describe a module that is imported after an edit, so nothing is
+stored after an edit.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ def are_compiled() -> bool:
 def machine_code() -> str:
     """Return 16 hex digits that identify everything that determines machine code.
 
-    That is: the sources of all compiled functions, the compiler with its options, and the
-    processor.
+    They depend on the sources of all compiled functions, on the compiler with its options, and on
+    the processor.
     """
     import numba  # imported here: 0.5 s, which `import omkl` alone does not need
     import numpy as np

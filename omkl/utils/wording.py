@@ -23,7 +23,7 @@ _COMMANDS = re.compile(
 
 
 def plain(text: str) -> str:
-    r"""Escape the characters that control a terminal. For example, Escape becomes ``\x1b``."""
+    r"""Escape the characters that control a terminal: ``\x1b`` replaces the character ESC."""
     return _COMMANDS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
@@ -55,7 +55,7 @@ def cannot_use(error: OSError, otherwise: object = None) -> str:
 
 
 def pluralize(number: int, noun: str) -> str:
-    """Return a number with its noun: ``1 row``, ``1,204 rows``. The first word gets the s."""
+    """Return a number with its noun: ``1 row``, ``1,204 rows``. Only the first word gets an s."""
     first, space, rest = noun.partition(" ")
     return f"{number:,} {first if number == 1 else first + 's'}{space}{rest}"
 

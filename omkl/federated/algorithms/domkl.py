@@ -6,11 +6,11 @@ Paper    J. Chae, S. Hong, "Distributed Online Learning with Multiple Kernels", 
 Task     regression; K clients on a graph, or with a server.
 Round    Client k has its own theta_ik and lambda_ik of all N kernels i, 0 at first. m_ik is the
          mean of its own theta_ik and of the theta_il that it last received from its neighbours l.
-         1. It predicts the mean of theta_ik'z_i(x) weighted by w_ik. 2. lambda_ik <- lambda_ik +
-         rho (theta_ik - m_ik) / 2. 3. theta_ik <- the minimum over v of (v'z_i - y)^2 + lambda_ik'v
-         + c ||v - theta_ik||^2 / 2
-            + rho (theta_ik - m_ik)'v / 2, in closed form.
-         4. It sends theta_ik and the losses L_ik = (f_ik - y)^2 of the outputs f_ik before step 3.
+         1. It predicts the mean of the outputs f_ik = theta_ik'z_i(x) weighted by w_ik.
+         2. lambda_ik <- lambda_ik + rho (theta_ik - m_ik) / 2.
+         3. theta_ik <- the minimum over v, in closed form, of (v'z_i - y)^2 + lambda_ik'v
+            + c ||v - theta_ik||^2 / 2 + rho (theta_ik - m_ik)'v / 2.
+         4. It sends theta_ik and the losses L_ik = (f_ik - y)^2 of the outputs in step 1.
             w_ik <- w_ik exp(-eta_w times the mean of its own and the received losses).
 Symbols  c      weight of the previous theta, > 0; stable on every graph if c >= rho
          rho    weight of the neighbours' theta, >= 0
@@ -20,9 +20,9 @@ Cost     a client: O(N D d) time per round, N (2 D + 1) numbers sent to each nei
 Bound    not available; the abstract mentions an optimal sublinear regret.
 Reading  The code sums over the d neighbours of a client; the rules above take means. The code sets
          eta = 10, rho = 100, the step eta_g = 0.1 of the weights and D = 50, and its features lack
-         the factor 1 / sqrt(D). If every client has d neighbours, the settings
-         c = (eta + rho d) / D, rho (1 + d) / D in place of rho, and eta_w = (1 + d) eta_g give the
-         same updates here. On other graphs the means have the weights of
+         the factor 1 / sqrt(D). If every client has d neighbours, the same updates result here from
+         c = (eta + rho d) / D, from rho (1 + d) / D in place of the code's rho, and from
+         eta_w = (1 + d) eta_g. On other graphs the means have the weights of
          ``omkl.federated.exchange``.
 Differs  The code draws different random features for each client, although clients exchange theta.
          Here all clients share the features. The active form DAMKL is missing, because federations

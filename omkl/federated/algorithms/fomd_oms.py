@@ -5,9 +5,9 @@ Paper    J. Li, Z. Wu, Z. Xu, I. King, "On the Necessity of Collaboration for On
          available. The rules are those of the authors' code for kernels, FOMD-OMS.R
          (github.com/JunfLi-TJU/OMS-DecD).
 Task     regression; K clients and a server.
-Round    1. For every client a kernel I is drawn with probability p_I, and M - 1 of the
-            others uniformly, without replacement. So kernel i is among the M with
-            probability P_i = (N - M)/(N - 1) p_i + (M - 1)/(N - 1), the same for all clients.
+Round    1. For every client a kernel I is drawn with probability p_I. M - 1 of the other kernels
+            are drawn uniformly, without replacement. So kernel i is among the M with probability
+            P_i = (N - M)/(N - 1) p_i + (M - 1)/(N - 1), the same for all clients.
          2. The client predicts theta_I'z_I(x).
          3. It sends theta_i - eta grad L_i / P_i and L_i / P_i of its M kernels,
             L_i = (theta_i'z_i - y)^2.
@@ -31,9 +31,9 @@ Reading  The code computes step sizes from the theory, then overwrites them with
          nearly all weight on the first model, and shifts the losses so that the weights add up to
          1 without normalisation.
          If ``exchange.every`` exceeds the number of rounds, clients never exchange messages. This
-         is the reference NCO-OMS of the paper. The code of NCO-OMS (NCO-OMS-2.R) has linear models
-         of several radii in place of kernels. Its steps are those above with 1 + a in place of
-         1 + a/K. The product K T in eta_w, the number of rows of all clients, does not change.
+         is NCO-OMS, with which the paper compares. The code of NCO-OMS (NCO-OMS-2.R) has linear
+         models of several radii in place of kernels. Its theory's steps have 1 + a in place of
+         1 + a/K. In both, eta_w contains K T, the number of rows of all clients.
 Differs  A server here sends the same message to all clients. So a client receives all N kernels
          and N weights, and draws its kernels by the server's p; in the code a client receives only
          M kernels. A client here evaluates all N kernels to measure the regret; learning alone
@@ -67,9 +67,9 @@ class Params(NamedTuple):
 def draw_others(rows, M, N, u):
     """Write M - 1 kernels other than the first to rows[1:M], drawn uniformly without replacement.
 
-    Uses Floyd's algorithm (Bentley and Floyd, "A sample of brilliance", 1987). The kernels other
-    than rows[0] are numbered from 0. Draw m is one of the first N - M + m of these kernels. If an
-    earlier draw has this kernel, kernel number N - M + m - 1 is taken instead.
+    Uses Floyd's algorithm (Bentley and Floyd, "A sample of brilliance", 1987). The N - 1 kernels
+    other than rows[0] are numbered from 0. Draw m = 1 .. M - 1 takes one of the first N - M + m of
+    these kernels. If this kernel was drawn before, it takes kernel number N - M + m - 1 instead.
 
     Parameters
     ----------

@@ -65,8 +65,8 @@ class VmKofl:
     Reading  The paper's text was not available; the rules follow Ghari and Shen. The N losses are
              sent as separate numbers, because the server needs them for the weights. (Ghari and
              Shen count (N + 1) D numbers per client, which fits neither this nor 2 N D.) The server
-             takes the mean of the losses over the clients. Their sum would be a step size K times
-             as large.
+             takes the mean of the losses over the clients. The sum would act as the mean with a
+             step size eta_w K times as large.
     Differs  not known.
     """
 
@@ -148,13 +148,13 @@ class EmKofl:
     Bound    O(sqrt(T)) with probability 1 - delta, for all clients together against the best
              kernel for all of them.
     Reading  The paper's text was not available. Ghari and Shen say that the server chooses a
-             kernel, that clients update all kernels and send this one, and that the bound holds
-             with probability 1 - delta. The other rules follow from that:
+             kernel, that clients update all kernels and send the chosen one, and that the bound
+             holds with probability 1 - delta. The other rules follow from these statements:
              - The drawn kernel alone predicts, as in the bound for draws from exponential weights.
              - A client learns a kernel from its own data until the kernel is drawn and averaged.
-             - A kernel is drawn one round before it predicts, so that clients can send it first. If
-               they sent it afterwards, it would overwrite all that clients had learned since its
-               last draw.
+             - A kernel is drawn one round before it predicts, so that clients can send their
+               parameters of it first. Otherwise the server's parameters would overwrite all that
+               clients had learned since the kernel's last draw.
              - The N losses are sent as separate numbers and averaged over the clients.
     Differs  The authors' public code (JeongminChae/MKL_Online_Federated_Learning) has another rule:
              each client draws a kernel by its own weights; the server draws a kernel with

@@ -6,12 +6,14 @@ Task     regression; K clients and a server.
 Round    1. The server sends theta_i of all N kernels.
          2. Client k sorts the kernels by its weights w_ik, largest first, and cuts them
             into m = ceil(N/M) bins of M (the last may be smaller). It draws a bin from
-            q_j = (1 - xi) u_j / U + xi / m, u_j the sum of its weights over bin j.  (8)
-         3. It predicts the mean of theta_i'z_i(x) over all kernels weighted by w_ik.  (6)
-         4. w_ik <- w_ik exp(-eta_k L_i), L_i = (theta_i'z_i - y)^2 + lam ||theta_i||^2. (7)
-         5. It sends theta_i - eta grad L_i / q_j for the kernels i of its bin.         (9)
+            q_j = (1 - xi) u_j / U + xi / m, equation (8). u_j is the sum of its weights over bin
+            j, and U the sum of all its weights.
+         3. It predicts the mean of theta_i'z_i(x) over all kernels weighted by w_ik, equation (6).
+         4. w_ik <- w_ik exp(-eta_k L_i), equation (7), with
+            L_i = (theta_i'z_i - y)^2 + lam ||theta_i||^2.
+         5. It sends theta_i - eta grad L_i / q_j for the kernels i of its bin, equation (9).
          6. The server takes the mean over all K clients. A client that did not send kernel i
-            counts with the former theta_i.                                             (10)
+            counts with the former theta_i. This is equation (10).
 Symbols  eta    step size of theta, > 0, a schedule
          eta_k  step size of the clients' weights, > 0, a schedule
          lam    regularisation, >= 0
