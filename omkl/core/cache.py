@@ -148,7 +148,7 @@ _listeners: list[Callable[[], None]] = []
 
 @contextlib.contextmanager
 def on_cache_miss(tell: Callable[[], None]) -> Iterator[None]:
-    """In this context, call ``tell`` before compiling a function that the cache does not have."""
+    """Call ``tell`` before each compilation of an uncached function inside the ``with`` block."""
     _listeners.append(tell)
     try:
         yield

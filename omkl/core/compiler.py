@@ -94,8 +94,8 @@ def _compiled_outside(function: Any, module: str) -> Any:
 def specialised(function: Any, *arguments: Any) -> Callable[..., Any]:
     """Compile a function for the types of these arguments, and return its entry point.
 
-    The entry point does not check types. That saves some microseconds per call for states of many
-    arrays, and reads invalid memory if an argument has another type.
+    The entry point does not check types, which saves some microseconds per call for states of many
+    arrays. If an argument has another type, the entry point reads invalid memory.
     """
     if not ENABLED:
         return function
@@ -124,12 +124,15 @@ INSIDE: dict[str, Any] = {**_OPTIONS, "forceinline": True}
 
 
 def inlined(function: F) -> F:
-    """Compile a helper as a part of each compiled function that calls it, without a call."""
+    """Compile a helper into the body of each compiled function that uses it."""
     return register_jitable(**INSIDE)(function) if ENABLED else function
 
 
 def overloads(function: Any) -> Any:
-    """Decorate a function that returns the compiled form of ``function`` for argument types."""
+    """Return a decorator for the function that chooses, by argument types, what compiled code runs.
+
+    Compiled calls of ``function`` run the implementation that the decorated function returns.
+    """
     return overload(function, jit_options=INSIDE)  # type: ignore[arg-type]
 
 

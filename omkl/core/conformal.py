@@ -14,9 +14,10 @@ Round    1. The score of a row is s_t = |y_t - y_hat_t|. q(a) is the ceil((1 - a
          2. The interval is y_hat_t +- q(sum w_k a_k).
          3. When the target arrives, r stored scores are less than s_t. b = 1 - r / (n + 1) is the
             largest level whose interval contains the target. Every a_k moves by
-            rate_k (alpha - [a_k > b]). w_k is multiplied by exp(-eta loss(b, a_k)) with the pinball
-            loss(b, a) = alpha (b - a) - min(0, b - a). The w_k are then scaled to sum 1 and mixed
-            with equal weights: w_k <- (1 - c) w_k + c / K with c = 1 / (2 * 500).
+            rate_k (alpha - [a_k > b]), with [a_k > b] = 1 for a miss, else 0. w_k is multiplied by
+            exp(-eta loss(b, a_k)) with the pinball loss(b, a) = alpha (b - a) - min(0, b - a). The
+            w_k are then scaled to sum 1 and mixed with equal weights: w_k <- (1 - c) w_k + c / K.
+            The rates c = 1 / (2 * 500) and eta are chosen for 500 rows.
          4. A row is "far out" if an input is far outside its usual range. These rows have their own
             levels a'_k and weights w'_k, which move in the same way, but only with rows far out.
             Their interval uses the lower of the two mixed levels, so it is never narrower than the
@@ -144,7 +145,7 @@ def quantile(ordered, n, level):
 
 @inlined
 def level_of(place, n):
-    """Return the largest level at which ``quantile`` returns the score of rank ``place``, or more.
+    """Return the largest level at which ``quantile`` returns at least the score of rank ``place``.
 
     ``place`` is a rank among n scores. Rank 1 is the smallest score.
     """
@@ -263,8 +264,8 @@ class Conformal:
         Share of targets that should lie in their intervals, in (0, 1).
     rates
         Step sizes of the adaptive level, in (0, 1]. With a larger rate the interval follows a
-        change sooner, and its width varies more. One rate gives the method of 2021; several are
-        mixed.
+        change sooner, and its width varies more. One rate gives the method of the paper of 2021.
+        Several rates are mixed as in the paper of 2024.
     """
 
     def __init__(self, level: float, rates: Sequence[float] = RATES) -> None:
@@ -362,7 +363,7 @@ class SeriesConformal(Conformal):
     series has a row of ``units`` (S, 4): number of targets, running mean of absolute errors,
     smallest and largest target.
 
-    The running mean forgets errors after about ``FADES`` further ones. After ``N_FARTHEST`` errors,
+    The running mean covers about the last ``FADES`` errors. After ``N_FARTHEST`` errors,
     an error counts in the mean as at most ``FARTHEST_OF_SERIES`` times the mean. After n errors the
     mean is multiplied by 1 + 1 / n, because it is uncertain. The interval is NaN before the first
     error of a series. As long as the mean is 0, errors of the series are not used as scores.
@@ -371,12 +372,14 @@ class SeriesConformal(Conformal):
     def follow_series(
         self, units: np.ndarray, slots: np.ndarray, y_hat: np.ndarray, y: np.ndarray, late: int
     ) -> np.ndarray:
-        """Return half-widths (n,) as ``follow`` does, for rows of many series in their order.
+        """Return the half-width (n,) of each prediction, computed before its target is learned.
+
+        The rows belong to many series and are processed in the given order.
 
         Parameters
         ----------
         units
-            Numbers of the series (S, 4), updated in place.
+            Array (S, 4) of the class docstring, updated in place.
         slots
             Row of ``units`` of each prediction (n,).
         y_hat, y
@@ -516,7 +519,10 @@ _learn_one = specialise_on_first_call(_follow)
 
 @compiled
 def _follow_series(state, units, slots, y_hat, y, late, half, alpha, eta):
-    """Do the same as ``_follow`` for many series, with scores in units of their mean error."""
+    """Do the same as ``_follow`` for many series.
+
+    The score of a row is divided by the mean error of its series.
+    """
     for r in range(y_hat.shape[0]):
         s = slots[r]
         n_errors = max(units[s, LABELS] - late, 0.0)

@@ -43,9 +43,10 @@ def dissimilarity_graph(divergence: Overlaps | np.ndarray, M: int) -> np.ndarray
     the largest mean divergence from the present out-neighbours joins next (ties: the smallest
     index). gamma_i is then the mean divergence of the last kernel.
 
-    If overlaps are given, candidates j are compared by k own_j - 2 (sum of overlap(m, j) over the k
-    present kernels m). This number and the sum of Delta(m, j) differ only by terms that do not
-    depend on j. The construction takes O(N^2 M) time.
+    Let k be the number of out-neighbours so far, and own_j = overlap(j, j). If overlaps are given,
+    candidates j are compared by k own_j - 2 sum_m overlap(m, j), where m runs over the k
+    out-neighbours. This number and sum_m Delta(m, j) differ only by terms without j. The
+    construction takes O(N^2 M) time.
 
     Parameters
     ----------
@@ -123,8 +124,9 @@ def _farthest(total, own, by_own, k, best, size, sign):
     """Find in each row r the kernel j with the largest v_j = k exp(own[j]) - 2 exp(total[r, j]).
 
     exp(own[j]) is the overlap of kernel j with itself, and exp(total[r, j]) is the sum of its
-    overlaps with k kernels. by_own (N,) lists the kernels by decreasing own. best[r] becomes j
-    (ties: the smallest index), size[r] becomes log(|v_j| / k), and sign[r] the sign of v_j.
+    overlaps with the k out-neighbours that row r has so far. by_own (N,) lists the kernels by
+    decreasing own. best[r] becomes j (ties: the smallest index), size[r] becomes log(|v_j| / k),
+    and sign[r] the sign of v_j.
     """
     share = math.log(2.0 / k)
     N = own.shape[0]
@@ -293,8 +295,9 @@ def refine(params, state, sign):
     """Update DS'_t, and the added edges (d_i, i) with which DS'_t reaches every node.
 
     d_i is the node of DS'_t with the largest divergence from i if ``sign`` is 1, and with the
-    smallest divergence if ``sign`` is -1. In each round only the node that was drawn in the last
-    round has a new weight u. Often this node neither enters nor leaves DS'_t. Then nothing changes.
+    smallest divergence if ``sign`` is -1. Between two rounds only one weight u changes: that of
+    the node drawn in the earlier round. Often this node neither enters nor leaves DS'_t. Then
+    nothing changes.
 
     Parameters
     ----------
@@ -315,8 +318,8 @@ def nodes_that_changed(state):
     """List in CHANGED the nodes that enter or leave DS'_t, and return their number.
 
     ``state.best`` (rank,) has the largest log_u in descending order, and is updated. If
-    ``is_fresh(state.trees)``, the function relies on the ``best`` of the last round. Otherwise it
-    computes ``best`` from all log_u.
+    ``is_fresh(state.trees)``, the function relies on the ``best`` of the previous round. Otherwise
+    it computes ``best`` from all log_u.
     """
     log_u, member, best = state.log_u, state.cover[MEMBER], state.best
     node, size, changed = state.node[0], state.trees[COUNT, 1], state.links[CHANGED]
@@ -410,7 +413,7 @@ def list_unconnected(cover, links, n, begun):
     n
         Number of nodes in CHANGED.
     begun
-        Whether each node that was outside DS'_t in the last round has a d_i. If False, all nodes
+        Whether each node that was outside DS'_(t-1) has a d_i. If False, all nodes
         are checked.
     """
     n_left, left = 0, -1

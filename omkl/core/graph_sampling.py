@@ -2,8 +2,8 @@
 
 Only one node changes its weight u in a round. The sums of u over all nodes, and over the
 in-neighbours of each kernel, are therefore stored in binary trees. A round recomputes the sums on
-one path from a leaf to the root. Each of them is the sum of its two children, so rounding errors do
-not accumulate over rounds.
+one path from a leaf to the root. Each sum is recomputed from its two children, so rounding errors
+do not accumulate over rounds.
 """
 
 from __future__ import annotations
@@ -62,14 +62,15 @@ def edges_of(out: np.ndarray) -> np.ndarray:
 
 
 def trees_of(edges: np.ndarray) -> np.ndarray:
-    """Make binary trees (3, 2 P) over N nodes, with an empty set. P is the least power of two >= N.
+    """Make binary trees (3, 2 P) over N nodes, where P is the least power of two >= N.
 
-    The root is at 1, the children of k are at 2 k and 2 k + 1, and node i is at P + i. Each entry
-    covers the nodes below it.
+    The set of nodes (``cover_of``) that the trees count is empty at first. The root is at 1, the
+    children of k are at 2 k and 2 k + 1, and node i is at P + i. Each entry covers the nodes below
+    it.
 
     trees[MASS]   sum of exp(log_u - scale), where log_u is the logarithm of a node's weight
-    trees[TOP]    largest log_u. Entry 0 is 1.0 if the trees follow from the current log_u, else 0.0
-    trees[COUNT]  number of nodes in the set (``cover_of``)
+    trees[TOP]    largest log_u. Entry 0 is 1.0 or 0.0: see ``is_fresh``
+    trees[COUNT]  number of nodes in the set
     """
     N = edges.shape[1]
     trees = np.zeros((3, 2 << (N - 1).bit_length()))
@@ -106,7 +107,10 @@ def stale(trees: np.ndarray) -> None:
 
 @inlined
 def is_fresh(trees):
-    """Return whether the trees (3, 2 P) agree with log_u, except for the node of the last round."""
+    """Return whether the trees (3, 2 P) agree with log_u.
+
+    The entry of the node drawn in the previous round may differ: ``refresh`` updates it.
+    """
     return trees[TOP, 0] == 1.0
 
 
@@ -115,7 +119,7 @@ def refresh(edges, trees, in_mass, scale, log_u, node):
     """Bring the trees up to date with log_u.
 
     If the trees agree with log_u except at ``node``, only the path from this node to the root is
-    recomputed. Otherwise all trees are rebuilt. Both give the same bits.
+    recomputed. Otherwise all trees are rebuilt. The sums are the same, to the last bit.
 
     Parameters
     ----------
@@ -126,7 +130,7 @@ def refresh(edges, trees, in_mass, scale, log_u, node):
     log_u
         Logarithms of the node weights (N,).
     node
-        Node of the last round.
+        Node drawn in the previous round.
     """
     mass, top = trees[MASS], trees[TOP]
     if top[0] == 1.0:
@@ -320,7 +324,7 @@ def best_node(trees):
 
 @inlined
 def clear(q, evaluate, n):
-    """Set the q of the last round's kernels to NaN.
+    """Set q to NaN for the kernels that the previous round evaluated.
 
     Parameters
     ----------

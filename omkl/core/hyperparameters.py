@@ -47,8 +47,8 @@ class Range(NamedTuple):
 
     "N", "D", "J"   number of kernels, of features, of nodes
     "t"             in a ``State``: number of rounds so far
-    "n"             in a ``State``: largest number in the field n, an array. Names may be added, as
-                    in "n + pending"
+    "n"             in a ``State``: largest number in the field n, an array. Sums of such names are
+                    valid too: "n + pending"
     "x.1"           in a ``State``: length of axis 1 of the field x
 
     ``open_low`` and ``open_high`` exclude the bound itself. If the field is an array, ``columns``
@@ -319,9 +319,9 @@ TREES = Annotated[np.ndarray, "derived", "sums over the nodes' weights"]
 
 
 def fields_with(State: type, annotation: Any) -> list[str]:
-    """Return the names of the fields of ``State`` that are annotated as ``annotation`` is.
+    """Return the names of the fields of ``State`` that have the metadata of ``annotation``.
 
-    ``annotation`` is one of the ``Annotated`` types above. A field may have further annotations.
+    ``annotation`` is one of the ``Annotated`` types above. A field may have further metadata.
     """
     hints = get_type_hints(State, include_extras=True)
     wanted = set(get_args(annotation)[1:])

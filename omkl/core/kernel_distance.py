@@ -6,9 +6,10 @@ logarithm, which neither overflows nor underflows for any d. A family states its
 form where they are known (``kernels.Family.overlaps``). The others are integrated numerically.
 
 The distance Delta(i, j) is the integral over R^d of (kappa_i - kappa_j)^2. With own_i =
-overlap(i, i) it is own_i + own_j - 2 overlap(i, j). With many inputs these terms differ by hundreds
-of orders of magnitude: if own_i = 1e16 is added to a small own_j, rounding removes all digits of
-own_j. So the code never adds a term that is equal for all candidates. For one i and several j,
+overlap(i, i), Delta(i, j) = own_i + own_j - 2 overlap(i, j). With many inputs these terms differ by
+hundreds of orders of magnitude: if own_i = 1e16 is added to a small own_j, rounding removes all
+digits of own_j. So the code never adds a term that is equal for all candidates. For one i and
+several j,
 
     own_j - 2 overlap(i, j)
 

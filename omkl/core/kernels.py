@@ -138,7 +138,8 @@ class Family:
     def numbers(self, where: str, part: Mapping[str, Any]) -> list[float]:
         """Return the bandwidths or degrees that one entry of ``kernels.parts`` states.
 
-        Raises ValueError that names the problem. ``where`` is the name of the entry in its message.
+        Raises ValueError that names the problem. ``where`` is the name of the entry in the error
+        message.
         """
         unknown = set(part) - {"family", "bandwidth", "log10_bandwidth", "factor"}
         if unknown:

@@ -164,14 +164,14 @@ class Learner:
         Parameters
         ----------
         X, ahead
-            The same rows (n, d) in two scalings: ``X`` is learned, and ``ahead`` is predicted. A
-            group of a single row is also predicted from ``X``.
+            The same rows (n, d) in two scalings: ``X`` is learned, and ``ahead`` is predicted. In
+            a group of a single row, ``X`` serves for both.
         y
             Targets (n,). A row with target NaN is only predicted.
         starts
             (G + 1,) index of the first row of each of G groups, and n.
         forgets
-            Whether to call ``forget_context`` after each learned row of a group, except the first.
+            Whether to call ``forget_context`` after each learned row of a group but the first one.
 
         Returns
         -------

@@ -36,7 +36,7 @@ def empty_factor(N: int, F: int) -> tuple[np.ndarray, np.ndarray]:
 
 @inlined
 def project_row(factor, diagonal, i, B, z, f, alpha):
-    """Write f[i] = U'z[i] for matrix number i, and return z[i]'P z[i].
+    """Write f[i] = U'z[i] for matrix i, and return z[i]'P z[i], where P = U diag(D) U'.
 
     alpha[i, 7 + j] becomes 1 + the sum of D_k f_k^2 over k < j, for ``take_in``. Each of these sums
     continues the previous one. The processor computes them while it multiplies the numbers of later
@@ -134,8 +134,8 @@ def take_in(factor, diagonal, i, B, f, alpha, r, decay, ceiling, gain, slope, st
     """Update P <- (P - P z z'P / (z'P z + r)) / decay, and write step = P z / (z'P z + r).
 
     f[i] = U'z and alpha[i] come from ``project_row``. Division by decay < 1 increases the variance
-    in all directions. In a direction that no row has, the variance would grow without limit.
-    Therefore ``ceiling`` limits the entries of D.
+    in all directions. In a direction orthogonal to all rows, the variance would grow without
+    limit. Therefore ``ceiling`` limits the entries of D.
 
     Parameters
     ----------
@@ -256,7 +256,7 @@ def dot_from(theta, start, z, at, n):
 
 @inlined
 def move_along(theta, start, step, at, n, error):
-    """Add a multiple of n numbers of ``step`` to n numbers of theta.
+    """Add ``error`` times n numbers of ``step`` to n numbers of theta.
 
     Parameters
     ----------

@@ -37,7 +37,7 @@ class Slots(NamedTuple):
 
 
 class Groups(NamedTuple):
-    """Order in which the rows of a block are learned, as G runs of rows of one series.
+    """Order in which the rows of a block are learned. Each of G runs has rows of a single series.
 
     rows     (n,) int64, index in the block of each row
     starts   (G + 1,) int64, index in ``rows`` at which each run begins, and n

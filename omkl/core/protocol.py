@@ -168,7 +168,7 @@ def evaluate(model: Any, x: np.ndarray, selection: Selection) -> None:
 
 @inlined
 def choose(selection, kernels, n):
-    """Select the first ``n`` of ``kernels`` to be evaluated and combined.
+    """Evaluate and combine the first ``n`` of ``kernels`` in this round.
 
     Parameters
     ----------
@@ -188,7 +188,7 @@ def choose(selection, kernels, n):
 
 @inlined
 def choose_all(selection):
-    """Select every kernel to be evaluated and combined, in order of index."""
+    """Evaluate and combine every kernel in this round, in order of index."""
     N = selection.f.shape[0]
     if selection.n_evaluated[0] != N or selection.n_combined[0] != N:
         for i in range(N):
@@ -306,8 +306,8 @@ class Algorithm(NamedTuple):
     reads_uncut   whether it limits the influence of outlying inputs itself: with
                stream.scaling=columns its inputs and targets are scaled, but outliers are not moved
                closer
-    standardises   whether it standardises inputs itself: with stream.scaling=columns its inputs are
-               those of the data
+    standardises   whether it standardises inputs itself: with stream.scaling=columns it gets inputs
+               that are not scaled
     has_spread    whether its definition has ``variance``
     independent   whether each of its classifiers learns only from its own mistakes
     probabilities   of a classifier: whether (1 + y_hat) / 2 is the probability of +1

@@ -1,7 +1,7 @@
 """Location and scale of columns, updated row by row and robust to any single number.
 
-Each column has two estimates. HOME is over all its rows. AWAY is over the rows since the column
-changed its level. One of them is in use at a time: HOME until a change is found, then AWAY.
+Each column has two estimates, called HOME and AWAY. HOME uses all rows of the column. AWAY uses the
+rows since the column changed its level. HOME is in use until a change is found, then AWAY.
 
 HOME is a mean m and a deviation s of the n numbers so far. A number that is farther from m than
 c_n s, with c_n = 8 (1 + 20 / n), counts as a number at this distance. In the limit m and s are the
@@ -90,7 +90,7 @@ MOMENTS = Annotated[np.ndarray, Range(0.0, columns=NON_NEGATIVE)]  # (C, N_NUMBE
 
 
 def no_moments(n_columns: int) -> np.ndarray:
-    """Return the state before the first row."""
+    """Return the state (n_columns, N_NUMBERS) before the first row."""
     return np.zeros((n_columns, N_NUMBERS))
 
 
@@ -144,7 +144,7 @@ def deviation_of(state, k, at):
 
 @inlined
 def _has_base(state, k):
-    """Return whether column k has a base: most of its numbers are equal to it, but not all."""
+    """Return whether more than half, but not all, of the numbers of column k equal its base."""
     return state[k, OTHERS] > 0.0 and state[k, SAME] > state[k, OTHERS]
 
 
@@ -191,9 +191,9 @@ def _add(state, k, at, x):
 
 @inlined
 def _add_bounded(state, k, at, x, least):
-    """Add x to the estimate ``at``, with its distance from the mean clipped.
+    """Add x to the estimate ``at``, HOME or AWAY.
 
-    The limit is c_n s or, if that is larger, ``least``.
+    The distance of x from the mean is clipped at max(c_n s, ``least``).
     """
     s = deviation_of(state, k, at)
     if s > 0.0 and abs(x - state[k, at + MEAN]) > FAR * s:  # never clipped nearer: c_n > FAR

@@ -6,9 +6,10 @@ relative change times the level (mean absolute target) of this series. Location 
 units of the series. Past targets in these units become inputs, so that one learner can predict
 series of all levels.
 
-A mixture with weights by regret (``Regrets``) combines four kinds of candidates: predictions in the
-units of the series, predictions of a learner of raw targets, the last target of the series, and its
-targets one season ago. The last target has all weight until another candidate has smaller errors.
+A mixture with weights by regret (``Regrets``) combines four kinds of candidates: the prediction of
+a learner of targets in the units of their series, the prediction of a learner of raw targets, the
+last target of the series, and for each season the target one season ago. The last target has all
+weight until another candidate has smaller errors.
 
 The state of S series consists of arrays (S, ...). Rows are processed one by one, so results do not
 depend on the split into blocks.
@@ -219,7 +220,11 @@ def units_of(
 def _targets(
     n: int, y: np.ndarray | None, starts: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray, bool]:
-    """Return targets (n,), the first row of each group and n, and whether to learn the targets."""
+    """Return y, starts and whether to learn, with arrays in place of None.
+
+    If y is None, it becomes NaN (n,), and nothing is learned. If ``starts`` is None, all n rows are
+    one group.
+    """
     whole = np.array([0, n]) if starts is None else starts
     return (np.full(n, np.nan), whole, False) if y is None else (y, whole, True)
 
@@ -522,7 +527,7 @@ def find_seasons(y: np.ndarray, slots: np.ndarray, likely: Sequence[int] = ()) -
     Returns
     -------
     tuple of int
-        Lengths in rows, in ascending order: at most two, and further those of ``likely`` that were
+        Lengths in rows, in ascending order: at most two, plus those of ``likely`` that were
         found. () if there is no season.
     """
     order = np.argsort(slots, kind="stable")
@@ -567,7 +572,8 @@ def _highest(peaks: list[int], r: np.ndarray) -> list[int]:
 
     The first is the shortest lag whose peak is at least NEARLY times as high as the highest peak.
     The second is the highest peak among the lags that divide the first lag. If there is none, it is
-    the highest of all peaks. The list is empty if the first lag is less than SHORTEST.
+    the highest of all peaks, unless its lag is twice the first: then it is the first lag again. The
+    list is empty if the first lag is less than SHORTEST.
     """
     highest = max(peaks, key=lambda k: r[k], default=0)
     first = next((k for k in peaks if r[k] >= NEARLY * r[highest]), 0)
@@ -591,7 +597,7 @@ def _of_phases(d: np.ndarray, m: int) -> np.ndarray:
 def _autocorrelation(changes: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """Return the autocorrelation r (L,) of the changes of many series, and z (L,), by lag.
 
-    The comment above defines z.
+    z is the sum of products of changes at this lag, in standard errors (comment at LEAST_Z).
     """
     T = max(map(len, changes), default=0)
     n_lags = min(LONGEST, T // 3) + 2

@@ -60,8 +60,9 @@ def snapshot(learner: Learner) -> dict[str, np.ndarray]:
 
 
 def restore(learner: Learner, arrays: Mapping[str, np.ndarray]) -> None:
-    """Restore the arrays of ``snapshot`` into a new learner, equal to the last bit.
+    """Restore the arrays of ``snapshot`` into a new learner.
 
+    The new learner then equals the saved one, to the last bit.
     Arrays that grow with the stream may be longer than in the new learner.
 
     Parameters

@@ -1,7 +1,7 @@
 """Exponential weights in the log domain, sums of logarithms, and draws of an index.
 
 Weights are stored as their logarithms, ``log_w``. A million multiplications by exp(-eta loss) would
-underflow, a million subtractions of eta loss do not.
+underflow. A million subtractions of eta loss do not.
 """
 
 from __future__ import annotations

@@ -80,8 +80,8 @@ class Representation(NamedTuple):
                       the last targets, newest first. () if a prediction depends only on its row
     importance        model -> importance (C,) of each column, shares of sum 1; NaN while unknown.
                       The d inputs come first, then past targets. None: no such measure
-    with_zero_weights  model -> model before the first round that shares the feature arrays; None if
-                      there are no arrays to share
+    with_zero_weights  model -> new model, before its first round, with the feature arrays of the
+                      given model; None if there are no arrays to share
     """
 
     name: str

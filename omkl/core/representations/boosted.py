@@ -104,7 +104,7 @@ class Boosted(NamedTuple):
     begun      (1,) int64, number of rows when the present refit began; 0 between two refits
     n_steps    (1,) int64, number of steps of the present refit so far
     asleep     (E,) int64, number of coming refits that leave out the ensemble, because the mixture
-               uses only another one
+               uses only other ensembles
     forest     trees of the last complete refit
     """
 
@@ -370,7 +370,7 @@ def _edge(sample, first, behind, m):
 
 @inlined
 def _most_steps(model):
-    """Return the number of steps of a refit: one per column for its bins, and one per tree."""
+    """Return the number of steps of a refit: one per column to make bins, and one per tree."""
     return model.rows.shape[0] + model.forest.leaf.shape[0] * model.forest.leaf.shape[1]
 
 
@@ -426,8 +426,9 @@ def _write_places(model, scratch, c, m, most):
 def _make_bins(model, scratch, c, n):
     """Divide column c into bins, and write the bin of each of the n rows.
 
-    The edge of a bin is moved into a wide gap if there is one. A column with few distinct values,
-    standardised by estimates that change from row to row, has many numbers close to each value.
+    In a column with few distinct values, standardisation by changing estimates spreads each value
+    over many close numbers. ``_edge`` therefore moves the edge of a bin into a wide gap, so that
+    close numbers stay in one bin.
     """
     most = min(scratch.edges.shape[1] + 1, max(LEAST_BINS, n // ROWS_OF_BIN))
     n_sampled = min(n, SAMPLED)  # from the whole window, because the stream may have changed

@@ -3,15 +3,16 @@
 One expert predicts the mean of the targets so far, and one predicts the last target. Every other
 expert is a recursive learner (``second_order``) that predicts the target minus this mean, or minus
 the last target. A learner reads some columns of the row: inputs, past targets, their changes since
-the previous row, and products of two inputs. The first of these columns are linear features. The
-learner may also have random features (sines and cosines) of its columns.
+the previous row, and products of two inputs. Some of its columns, from the first one on, are linear
+features. The learner may also have random features (sines and cosines) of its columns.
 
 Inputs are standardised by the location and scale (``robust_moments``) of the rows up to the present
-one, past targets by those of the earlier rows. A missing input (NaN) counts as its mean. Learners
-read inputs that are ``softened`` beyond 4 deviations. One learner may be marked ``uncut``. It reads
-its inputs in frozen units (``robust_moments.frozen``), and without softening if its errors are
-smaller that way. Targets are not scaled, because a ridge regression is linear in them. A linear
-learner of many columns divides its columns into parts with a matrix each, see ``noise_of_part``.
+one. Past targets are standardised by the location and scale of the targets so far. A missing input
+(NaN) counts as its mean. Learners read inputs that are ``softened`` beyond 4 deviations. One
+learner may be marked ``uncut``. It reads its inputs in frozen units (``robust_moments.frozen``),
+and without softening if its errors are smaller that way. Targets are not scaled, because a ridge
+regression is linear in them. A linear learner of many columns divides its columns into parts with a
+matrix each, see ``noise_of_part``.
 """
 
 from __future__ import annotations
@@ -323,8 +324,8 @@ MEAN, LAST, N_PLAIN = 0, 1, 2  # the experts that use targets alone come first
 class Experts(NamedTuple):
     """N recursive learners, N + 2 experts, and moments of inputs and targets.
 
-    The columns of a row are d inputs, L past targets (newest first), the changes since the previous
-    row of the d inputs and of the C - d newest targets, and K products of inputs.
+    The columns of a row are d inputs, L past targets (newest first), C changes since the previous
+    row (of the d inputs and of the C - d newest targets), and K products of inputs.
 
     first      all parts of the N learners, as recursive learners. A learner with many columns has
                several parts. The first parts of all learners have the indices 0 .. N - 1
@@ -332,7 +333,7 @@ class Experts(NamedTuple):
                parts[i + 1] - 1 of ``first``. Each part uses the columns after those of the part
                before
     decay      (N,) weight of earlier rows, in (0, 1]
-    from_last  (N,) whether a learner predicts the target minus the last target, or minus the mean
+    from_last  (N,) True: a learner predicts the target minus the last target. False: minus the mean
     columns    (N, W) columns that each learner uses. Learner i uses columns[i, : n_columns[i]]
     n_columns  (N,) number of columns that each learner uses
     products   (K, 2) inputs whose product is a column
@@ -415,8 +416,8 @@ def fresh_experts(
     columns
         Columns that each learner uses.
     sizes
-        Three numbers: of inputs, of past targets, and of those past targets (the newest) whose
-        change since the previous row is a column too.
+        Numbers d, L and C - d of ``Experts``: inputs, past targets, and newest targets whose
+        change since the previous row is a column.
     """
     d, n_lags, n_changing = sizes
     n_columns = np.array([len(read) for read in columns])
@@ -498,7 +499,7 @@ def part_of(model, i, m):
     model
         Experts.
     i, m
-        Learner, and one of its ``n_parts``.
+        Learner, and number of a part, 0 .. ``n_parts`` - 1.
     """
     return i if m == 0 else model.parts[i] + m - 1
 
@@ -590,12 +591,13 @@ def write_outputs(model, scratch, X, row):
 
 @inlined
 def _write_readings(model, scratch, i):
-    """Predict with the ``uncut`` learner i from softened and from uncut inputs; choose one of both.
+    """Predict with the ``uncut`` learner i from softened and from uncut inputs, and choose one.
 
     Write both predictions into ``scratch.readings``. The learner also learns with the chosen
-    inputs. Uncut inputs are chosen if their errors were smaller in earlier rows with an outlying
-    input, and if their prediction is at most WIDE_MARGIN ranges of the targets so far outside this
-    range. In a row without an outlying input, only softened inputs are used.
+    inputs. Uncut inputs are chosen under two conditions. Predictions from uncut inputs had smaller
+    errors in earlier rows with an outlying input. The prediction from uncut inputs for this row
+    is outside the range of the targets so far by at most WIDE_MARGIN times this range. In a row
+    without an outlying input, only softened inputs are used.
     """
     scratch.n_readings[0] = 1
     scratch.is_uncut[0] = False
@@ -727,9 +729,9 @@ def learn_experts(model, scratch, y, deviation):
     """Learn the target of the evaluated row with every expert.
 
     The first target is its own mean, so all errors are 0. If the target is an outlier, or an input
-    is beyond FARTHEST_INPUT, the error of each learner is clipped to FARTHEST_ERROR times its
-    expected error in this row, ``deviation`` sqrt(1 + z'P z). The ``uncut`` learner is not clipped
-    if it uses inputs without softening, because outlying inputs may cause large errors.
+    is beyond FARTHEST_INPUT deviations, the error of each learner is clipped to FARTHEST_ERROR
+    times its expected error in this row, ``deviation`` sqrt(1 + z'P z). The ``uncut`` learner is
+    not clipped if it uses inputs without softening, because outlying inputs may cause large errors.
 
     Parameters
     ----------

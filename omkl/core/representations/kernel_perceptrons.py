@@ -14,8 +14,8 @@ Perceptrons       exact kernels; the supports grow
 RandomFeatures    of ``random_features``; no supports
 
 As in ``support_vectors``, rounds form tiles. The sums over the rows from before a tile are computed
-for many rounds at a time and on several threads. Tiles begin at rounds with fixed numbers, so the
-bits depend neither on blocks nor on threads.
+for many rounds at a time and on several threads. Tiles begin at rounds with fixed numbers, so
+results do not depend on blocks or threads, to the last bit.
 """
 
 from __future__ import annotations

@@ -403,7 +403,7 @@ def _context(model: MixtureOfExperts) -> tuple[np.ndarray, ...]:
 
 
 def _importance(model: MixtureOfExperts) -> np.ndarray:
-    """Return the share of each column in the gain of the cuts of trees that predict the target."""
+    """Return the share (C,) of each column in the gain of the trees that predict the target."""
     return gain_shares(model.trees, TREES + 1)[: model.trees.n_columns[TREES]]
 
 

@@ -267,8 +267,8 @@ def dot_features(model, i, waves, z):
     """Return a pack whose sum is theta_i'z sqrt(D), where z are the random features.
 
     Products with sines and with cosines have separate sums: an addition takes four cycles, and two
-    independent sums halve the wait. All functions here add in this order, so they give the same
-    bits.
+    independent sums halve the wait. All functions here add in this order, so their results are
+    equal, to the last bit.
 
     Parameters
     ----------
@@ -364,7 +364,7 @@ def waves_of_rows(model, i, X, row, angle, waves, start):
     angle
         Scratch (4 W,).
     waves, start
-        Output, and the index of its first wave. Each row has W waves.
+        Output, and the index of its first wave. Each row takes W entries.
     """
     D = model.n_waves[0]
     W = model.padded.shape[2]

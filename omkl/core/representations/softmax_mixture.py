@@ -9,14 +9,14 @@ gradient of log p_y, where p_y is the probability of the class y of the row. The
 maximum of the posterior on this line.
 
 Inputs, past targets and recursive learners are those of ``experts``. Two plain experts use targets
-alone: the frequencies of the classes, and the frequencies of the classes that followed the last
-class. Boosted trees, whose sums are logits, are another expert. Until they are grown they predict
-the mixture of the others.
+alone. One predicts the frequencies of the classes in all rows. The other predicts their frequencies
+in those rows that followed a row of the newest known class. Boosted trees, whose sums are logits,
+are another expert. Until they are grown they predict the mixture of the others.
 
 The weights of the first mixture are multiplied by the probability of the true class. In each round
-a share of them is distributed equally again. A further learner corrects the mixture by the
-differences of the experts from it. A last mixture combines the correction, the first mixture and
-plain experts.
+a share of them is distributed equally again. A further learner corrects the mixture. Its inputs
+are the log probabilities of the mixture, and those of each expert minus those of the mixture. A
+last mixture combines the corrected probabilities, the first mixture and plain experts.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ def _softmax(logits, scale, p):
 
 @inlined
 def _flatten(p, share):
-    """Mix the probabilities p (K,) with a share of equal probabilities."""
+    """Update p <- (1 - share) p + share / K, for probabilities p (K,)."""
     K = p.shape[0]
     for k in range(K):
         p[k] = (1.0 - share) * p[k] + share / K

@@ -8,7 +8,7 @@ inner products to the support are computed once per row and shared by all kernel
 Rounds form tiles of ``TILE`` rounds. When rows arrive, their sums over the support of complete
 tiles ("far sums") are computed first, for many rows at a time and on several threads. The remaining
 terms, fewer than ``TILE``, are added in each round. Tiles begin at rounds with fixed numbers, not
-where blocks begin, so the bits depend neither on blocks nor on threads.
+where blocks begin, so results do not depend on blocks or threads, to the last bit.
 """
 
 from __future__ import annotations
@@ -272,7 +272,7 @@ def _sum(finish: Callable[..., Any]) -> Callable[..., Any]:
 def _gathered_sum(finish: Callable[..., Any]) -> Callable[..., Any]:
     """Do the same as ``_sum`` for the distances at the indices members - base (n,).
 
-    The bits of the sum are the same.
+    The result is the same as that of ``_sum``, to the last bit.
     """
 
     @inlined
@@ -318,9 +318,9 @@ def _gathered_sum(finish: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _each(make: Callable[..., Any]) -> Callable[..., Any]:
-    """Apply ``make`` to the ``finish`` of each family, and return a function that chooses by code.
+    """Return f(code, *args), which calls ``make(finish)`` of the family with this code.
 
-    Families with the same ``finish`` share one result.
+    ``make`` is called once per ``finish``: families with the same ``finish`` share the result.
     """
     codes: dict[Any, tuple[int, ...]] = {}
     for code, family in enumerate(BUILT_IN):

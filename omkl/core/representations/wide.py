@@ -43,8 +43,8 @@ class Wide(NamedTuple):
     n_added   (1,) int64, number of rows that were added
     wait      (1,) int64, number of rows to add until the next solution
     fits      (1,) int64, number of solutions so far
-    patience  (1,) int64, only one of ``patience`` tiles is added. The number exceeds 1, to save
-              time, as long as the mixture gives the prediction no weight
+    patience  (1,) int64, only every ``patience``-th tile is added. To save time, the number
+              exceeds 1 as long as the mixture gives the prediction no weight
     """
 
     padded: np.ndarray
