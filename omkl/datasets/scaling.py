@@ -64,7 +64,7 @@ class Moments:
 
     @property
     def shares_beyond(self) -> np.ndarray:
-        """Share (C,) of the numbers of each column that lie beyond ``FAR`` scales."""
+        """Share (C,) of the numbers of each column beyond ``FAR`` scales from the location."""
         return robust_moments.shares_beyond(self._state)
 
     def standardised(self, values: np.ndarray) -> Standardised:

@@ -126,7 +126,7 @@ class Published(Section):
 
 
 class Spectrum(Section):
-    """Settings of the kernel of a synthetic stream. Its family must have random features."""
+    """Kernel of a synthetic stream: a family that has random features, and a bandwidth."""
 
     # Copied from core.kernels, which imports the compiler: ``--help`` must not import it.
     family: Literal["gaussian", "laplacian", "cauchy", "matern32", "matern52"]

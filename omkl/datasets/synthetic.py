@@ -36,7 +36,7 @@ CALIBRATION_ROWS = 16_384
 class Expansion(NamedTuple):
     """Function f of the module docstring, its kernel, and its range over the calibration sample.
 
-    Centres are (M, d), and coefficients (M,).
+    ``centres`` are (M, d), and ``coefficients`` (M,).
     """
 
     family: str

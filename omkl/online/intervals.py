@@ -191,7 +191,7 @@ class Ends(NamedTuple):
     spread: Any
 
     def above(self, limit: Any) -> Ends:
-        """Return the intervals with each end below ``limit``, a number or (n,), raised to it."""
+        """Return the intervals with both ends raised to at least ``limit``, a number or (n,)."""
         return Ends(np.maximum(self.low, limit), np.maximum(self.high, limit), self.spread)
 
 
