@@ -315,8 +315,8 @@ class Doubling:
     Cost     as ``gf`` while its graph is drawn.
     Bound    The bounds of theorem 2 for T = 1, 2, 4, .. sum to at most 1 / (1 - 2^(-3/4)) = 2.47
              times O(sqrt(N ln N) T^(3/4)). Unproved for M > 1, as theorem 2.
-    Reading  The paper only names the trick; its steps are those of the book. theta restarts too,
-             since the term ||theta*||^2 / (2 eta) of the bound assumes theta = 0 at the start.
+    Reading  The paper only names the trick; the steps here are those of the book. theta restarts
+             too, since the term ||theta*||^2 / (2 eta) of the bound assumes theta = 0 at the start.
              Equation (24) gives orders of magnitude: the constants are settings.
     Differs  none.
     """

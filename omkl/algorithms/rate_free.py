@@ -119,9 +119,10 @@ class Adahedge:
     Symbols  eta  step size of theta, > 0, a schedule in t
              lam  regularisation of theta, >= 0
     Cost     O(N D d) time per round; O(N D d) memory.
-    Bound    The loss exceeds the least L_i by a term of order sqrt(V ln N) + S ln N, where V is the
-             sum of the weighted variances of the losses and S their largest range. V and S need not
-             be known in advance. The bound is quoted from other papers.
+    Bound    The sum of h over the rounds exceeds the least L_i by a term of order sqrt(V ln N) + S
+             ln N. V is the sum over the rounds of the weighted variance of the l_i, and S the
+             largest range of the l_i in a round. V and S need not be known in advance. The bound is
+             quoted from other papers.
     Reading  Only the paper's abstract and introduction were available. Figure 1 was read from two
              translations of the authors' MATLAB code, which agree. The loss in the weights is the
              squared error alone, without lam ||theta||^2.

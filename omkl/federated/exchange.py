@@ -14,10 +14,10 @@ and every client has exactly the state that a server would have.
 With ``every`` = k, messages are exchanged in rounds k, 2k, ... In all other rounds a client learns
 from its own message only.
 
-With ``bits`` = b, each changed entry of a message is rounded to one of 2^b - 1 values between minus
-and plus the largest entry of its row. The rounding is random, and its expectation is the entry.
-This is the uniform stochastic rounding of QSGD (Alistarh, Grubic, Li, Tomioka, Vojnovic, NeurIPS
-2017), applied row by row, with the largest entry in place of the norm.
+With ``bits`` = b, the change of each entry in a message is rounded to one of 2^b - 1 values from -m
+to m, where m is the largest absolute change in the row. The rounding is random, and its expectation
+is the change. This is the uniform stochastic rounding of QSGD (Alistarh, Grubic, Li, Tomioka,
+Vojnovic, NeurIPS 2017), applied row by row, with m in place of the norm.
 """
 
 from __future__ import annotations

@@ -260,7 +260,8 @@ class Federation:
         Most numbers that a client may send in a round. Raises ValueError if the algorithm could
         exceed it.
     model
-        Shared parameters to start from in place of new ones; random features are ``compact``.
+        Shared parameters to start from; None: new ones. Random features have theta (N, 2 D), as
+        ``compact`` returns them.
     lengths
         (K,) whole numbers >= 1: number of rounds of each client. None: no client ends.
     guards
