@@ -298,7 +298,7 @@ def test_the_checks_say_what_fails_and_how_it_is_declared(package, capsys):
     asked = ["mine", f"--config-dir={folder}", "--only", "interface,state"]
     assert check.main(asked) == 1
     told = capsys.readouterr().out
-    assert "FAILED  interface\n          Check docstring sections, symbols of all param" in told
+    assert "FAILED  interface\n          Check that docstring and YAML file are complete:" in told
     assert "What came: AssertionError: the docstring lacks ['Cost']" in told
     assert f'say so in {path}:\n              EXPECTED_FAILURES = {{"interface": "' in told
     assert "FAILED  state: it passes, and is declared to fail. Take it out of EXPECTED" in told
