@@ -37,7 +37,7 @@ class Selection(NamedTuple):
     """Arrays that the steps of a round share. The next round overwrites them.
 
     evaluate     (N,) int64, kernels to evaluate, distinct: the first ``n_evaluated[0]``
-    combine      (N,) int64, which of them to combine: the first ``n_combined[0]``
+    combine      (N,) int64, evaluated kernels to combine: the first ``n_combined[0]``
     n_evaluated, n_combined   (1,) int64
     f            (N,) outputs f_i(x_t); NaN for kernels that are not evaluated
     scratch      arrays of the representation: features of the evaluated kernels, or sums
