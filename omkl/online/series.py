@@ -31,7 +31,8 @@ NO_SLOT = -1
 EARLY, MOST = SEARCHED // 8 + 1, 8 * SEARCHED  # known targets at the first and last search
 NEVER = int(MOST_COUNT)  # number of known targets before a search that does not take place
 NEXT = 0.05  # of a season: the distance to seasons that do not differ from it
-REPLAYED = 24  # stored rows that new units learn with each row, about 5 ms
+REPLAYED = 16  # stored rows that new units learn with each row, about 10 ms
+NOT_BEGUN = -1  # number of rows of new units in the row of the search that makes them
 SEARCHING = 0.0  # version of a prediction without units
 SLOTS = 3  # index of ``FirstRows.slots``
 # Inputs of a column of dates, by the ends of their names: periods of the cyclic ones, and the days.
@@ -527,7 +528,7 @@ class TargetSeries:
     def _with(self, seasons: tuple[int, ...]) -> TargetSeries:
         """Return a new ``TargetSeries`` with these seasons, which has learned no row."""
         made = copy.copy(self)
-        made.seasons, made.n_rows, made._first, made._successor = seasons, 0, None, None
+        made.seasons, made.n_rows, made._first, made._successor = seasons, NOT_BEGUN, None, None
         made._intervals = copy.deepcopy(self._no_errors)
         made._begin()
         return made
@@ -541,6 +542,9 @@ class TargetSeries:
         """
         made, stored = self._successor, self._first
         assert made and made.learner and stored
+        if made.n_rows == NOT_BEGUN:  # making them took as long as a turn
+            made.n_rows = 0
+            return False
         first, trees = stored.joined(self._d), made.learner.state.model.trees
         ends = [*(np.flatnonzero(np.diff(first[-1])) + 1).tolist(), len(first[-1])]
         ends = ends[bisect.bisect_right(ends, made.n_rows) :]
