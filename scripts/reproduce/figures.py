@@ -355,7 +355,7 @@ def jmlr(filled: Filled, folder: Path) -> list[Drawn]:
             over_time(runs),
             folder,
             "jmlr_figure5",
-            "JMLR, figure 5: MSE of rounds 1..t over time, of every learner of table 1.",
+            "JMLR, figure 5: MSE of rounds 1..t against t, of every learner of table 1.",
         )
         if not aided:
             return drawn
@@ -384,7 +384,7 @@ def jmlr(filled: Filled, folder: Path) -> list[Drawn]:
 def arxiv_v1(filled: Filled, folder: Path) -> list[Drawn]:
     runs = [run for n in (1, 3) for run in filled.of(f"arxiv_v1_table{n}")]
     with style.applied():
-        caption = "arXiv v1, figures 1 and 2: MSE of rounds 1..t over time."
+        caption = "arXiv v1, figures 1 and 2: MSE of rounds 1..t against t."
         return _save(over_time(runs), folder, "arxiv_v1_figures", caption)
 
 
@@ -397,7 +397,7 @@ def active(filled: Filled, folder: Path) -> list[Drawn]:
                 over_time(filled.of("active_table2", variant)),
                 folder,
                 f"active_figure3{name}",
-                f"Active MKL, figure 3, {what}: MSE of rounds 1..t over time. Twitter (large) is "
+                f"Active MKL, figure 3, {what}: MSE of rounds 1..t against t. Twitter (large) is "
                 "omitted if its file is missing.",
             )
             queried = filled.of("active_table3", variant)
@@ -477,7 +477,8 @@ def federated(filled: Filled, folder: Path) -> list[Drawn]:
             sweep_figures.chosen_figure(varied, "xi", "regret"),
             folder,
             "federated_exploration",
-            "Federated, figure 2: regret of the clients over the exploration rate xi, as written.",
+            "Federated, figure 2: regret of the clients against the exploration rate xi, as "
+            "written.",
         )
         x, y = "clients by regret", "regret after the last round"
         for runs, name, how in (

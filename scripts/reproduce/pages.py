@@ -36,9 +36,9 @@ MARKS = {
     "scatters": ("", "?"),
 }
 LEGEND = (
-    "**Bold**: reproduced or consistent; *italic*: close; ?: scatters; –: no data; plain: differs "
-    "or unpublished. Data sets that are not at hand are only in the [CSV]({0}_cells.csv). "
-    "[Notes and settings]({0}_cells.md#notes)."
+    "Our numbers: **bold** reproduced or consistent, *italic* close, ? scatters, – no data; "
+    "without a mark: differs or unpublished. Data sets that are not at hand are only in the "
+    "[CSV]({0}_cells.csv). [Notes and settings]({0}_cells.md#notes)."
 )
 VERDICTS = "| verdict | our number |\n|---|---|\n" + "\n".join(
     f"| {name} | {markdown_text(meaning)} |" for name, meaning in MEANINGS.items()
@@ -286,8 +286,9 @@ def _overview(
     return _joined([
         f"# {TITLE}",
         f"The papers publish {judged['identity'].nunique()} different numbers, without run "
-        f"times. {in_several} of them are in two tables: this page counts them once, the page of "
-        "a paper in each table. omkl computes each number in one or several of five ways:",
+        f"times. {in_several} of them are in two tables: this page counts them once, and the "
+        "page of a paper counts them in each table. omkl computes each number in one or several "
+        "of five ways:",
         "\n".join([
             f"- as written: with the settings that the paper states ({written})",
             f"- authors' code: with the rules of the authors' public code ({released})",
@@ -369,10 +370,11 @@ def _paper_page(
     return _joined([
         f"# {paper['title']}", "## Does it reproduce?", verdict_text(cells),
         "" if answer(counts(cells)) == NOT_RUN else paper["verdict"], claims_table(paper, cells),
-        "A cell counts the data sets on which the claim holds. In brackets is the range over the "
-        "data sets of the difference between the first learner and the best of the others.",
+        "A cell counts the data sets on which the claim holds. The brackets have the smallest and "
+        "the largest difference between the first learner and the best other learner.",
         *_pictures(drawn), "## Settings that differ from the text",
-        "Cells are mean differences from the published numbers that the setting affects.",
+        "Each cell is the mean distance of our numbers from the published numbers that the setting "
+        "affects.",
         _known_table(paper, cells), "## Numbers", LEGEND.format(paper["file"]), *folded,
         f'`make table TABLE="{" ".join(filled.tables)}"` recomputes these tables.',
     ])  # fmt: skip
@@ -618,10 +620,11 @@ def _theory(paper: Mapping[str, Any], filled: Filled) -> list[str]:
         "### Assumptions on these data",
         markdown(["assumption", "holds", "fails", "cannot be told", "where it fails"], lines),
         f"The theorems hold up to an error epsilon of the random features. With D = {D} features "
-        f"of a Gaussian kernel of variance 1, the error is below epsilon with probability "
-        f"{chance:g} only if epsilon is at least {min(smallest):.1f} to {max(smallest):.1f}, "
-        "depending on the number of inputs. But an error never exceeds 2. An epsilon of 0.1 takes "
-        f"{min(needed):,.0f} to {max(needed):,.0f} features.",
+        f"of a Gaussian kernel of variance 1, they guarantee an error below epsilon with "
+        f"probability {chance:g} only for an epsilon of at least {min(smallest):.1f} to "
+        f"{max(smallest):.1f}, depending on the number of inputs. No error exceeds 2, so an "
+        f"epsilon above 2 guarantees nothing. An epsilon of 0.1 needs {min(needed):,.0f} to "
+        f"{max(needed):,.0f} features.",
     ]  # fmt: skip
 
 
