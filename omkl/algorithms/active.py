@@ -184,7 +184,7 @@ def mean_of_subset(state, selection):
 
 @register_as("omkl_aks", representation=RANDOM_FEATURES)
 class OmklAks:
-    """OMKL-AKS: every kernel learns, and a drawn subset of the good kernels predicts.
+    """OMKL-AKS: every kernel learns. About as many kernels as are good are drawn, and predict.
 
     Paper    S. Hong, J. Chae, "Active Learning with Multiple Kernels", algorithm 1.
     Task     regression; full information.
@@ -194,7 +194,7 @@ class OmklAks:
                 set V_j of kernels, K of them on average.
              3. Draw a bin s. Bin j has the probability
                 alpha_j = (sum of w_i over V_j) / (J sum of w), equation (29).
-                The code only fills bin s: it puts one kernel, drawn with probability w_i / sum
+                The code fills only bin s: it puts one kernel, drawn with probability w_i / sum
                 of w, into bin s, and every other kernel with probability J / (gamma_t N). This
                 gives the same distribution of V_s.
              4. Predict the mean of f_i over V_s weighted by w, equations (31) and (32).
@@ -205,17 +205,17 @@ class OmklAks:
              eta_g  step size of the weights, > 0, a schedule in t
              lam    regularisation, >= 0
              delta  smallest ratio to the largest weight, in [0, 1); 0: all kernels predict (Raker)
-             gamma  most bins per kernel, >= 1 (section V: 2)
+             gamma  largest number of bins, as a multiple of N, >= 1 (section V: 2)
     Cost     O(N D d) time per round; O(N D d) memory.
     Bound    theorem 1: O(sqrt(T)) with high probability, eta and eta_g of order 1/sqrt(T);
              bounded, Lipschitz losses.
     Reading  Algorithm 1 draws the subset of round t + 1 at the end of round t. The code draws it at
              the start of round t + 1, from the same weights. In round 1 all weights are equal, and
              all kernels predict. "J distinct bins": a throw into a bin that already has the kernel
-             is repeated. If there are as many bins as subsets of size K, equation (28) makes each
-             subset one bin. Remark 1 fills bins at random instead. The experiments follow remark 1,
-             and so does this code for every K. Since J / (gamma_t N) = K / N, gamma changes the
-             collection of bins but not the distribution of the drawn subset.
+             is repeated. The paper fills bins in two ways. Equation (28) has a bin for each subset
+             of size K, if there are as many bins. Remark 1 fills bins at random. The experiments
+             follow remark 1, and so does this code for every K. Since J / (gamma_t N) = K / N,
+             gamma changes the collection of bins but not the distribution of the drawn subset.
     Differs  from the paper: none.
     """
 

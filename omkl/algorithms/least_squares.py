@@ -176,12 +176,13 @@ class Vaw2:
              lam2    regularisation of the second level, > 0; not used with second=weights
              second  kind of the second level: vaw or weights
     Cost     O(N D^2 + N^2 + N D d) time per round; O(N D^2 + N^2) memory.
-    Bound    O(sqrt(T) ln T) against the best function of the kernels' sum, for D of order sqrt(T);
+    Bound    O(sqrt(T) ln T) against the best function in the RKHS of the sum of the kernels,
+             for D of order sqrt(T);
              at either level O(ln T) against the best fixed coefficients. With weights: at most
              8 Y^2 ln N above the best kernel, for |f_i| <= Y.
-    Reading  The paper's text was not available. The rules follow a summary, which names both second
-             levels and a third form, all features in one forecaster. In the authors' public
-             notebook both levels predict before they include the row. With second=weights, 1 / (8
+    Reading  The paper's text was not available. The rules follow a summary. It names both kinds of
+             the second level, and a form with all features in a single forecaster. In the
+             authors' public notebook both levels predict before they include the row. With second=weights, 1 / (8
              Y^2) is the rate at which the squared loss is exp-concave on [-Y, Y]. For targets and
              predictions in [0, 1] the rate 1/2 would suffice.
     Differs  from the paper: not known.

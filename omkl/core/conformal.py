@@ -147,7 +147,8 @@ def quantile(ordered, n, level):
 def level_of(place, n):
     """Return the largest level at which ``quantile`` returns at least the score of rank ``place``.
 
-    ``place`` is a rank among n scores. Rank 1 is the smallest score.
+    A level is a share of missed targets, so ``quantile`` falls as the level rises. ``place`` is a
+    rank among n scores. Rank 1 is the smallest score.
     """
     return 1.0 - place / (n + 1.0)
 
@@ -397,7 +398,8 @@ class SeriesConformal(Conformal):
 def _reach(ordered, n, level):
     """Return the half-width for a level: q(a) of the module docstring.
 
-    This is ``quantile``. For a level below 1 / (n + 1) it is a number above the largest score.
+    It equals ``quantile`` for levels from 1 / (n + 1) on. For a lower level it is the largest score
+    times a factor that grows as the level falls.
     """
     above = 1.0 / (n + 1.0) - level
     if above <= TIE:

@@ -317,9 +317,9 @@ def refine(params, state, sign):
 def nodes_that_changed(state):
     """List in CHANGED the nodes that enter or leave DS'_t, and return their number.
 
-    ``state.best`` (rank,) has the largest log_u in descending order, and is updated. If
-    ``is_fresh(state.trees)``, the function relies on the ``best`` of the previous round. Otherwise
-    it computes ``best`` from all log_u.
+    The function updates ``state.best`` (rank,), the nodes with the largest log_u, the largest
+    first. If ``is_fresh(state.trees)``, it starts from ``best`` of the previous round. Otherwise it
+    computes ``best`` from all log_u.
     """
     log_u, member, best = state.log_u, state.cover[MEMBER], state.best
     node, size, changed = state.node[0], state.trees[COUNT, 1], state.links[CHANGED]

@@ -417,7 +417,10 @@ def _add_three_packs(tile, rows, moments, i, k, j):
 
 @inlined
 def _add_pack(tile, rows, moments, i, k, j):
-    """Add b b' of the rows b of a tile to rows k .. k + 7 and columns j .. j + 7 of moments[i]."""
+    """Add one 8 x 8 block of the sum of b b', over the rows b of a tile, to moments[i].
+
+    The block has the rows k .. k + 7 and the columns j .. j + 7.
+    """
     W = tile.shape[1]
     g = (i * W + k) * W + j
     a0 = load(moments, g)

@@ -385,8 +385,9 @@ def take_standardised(state, k, x, moves):
 def _take_and_mark(state, k, x):
     """Add x to column k. Return x ``standardised``, and whether it is far outside its usual range.
 
-    Far outside means beyond FAR deviations and, in a column with a base, farther from the base than
-    ``_reach`` before x was added.
+    x is far outside if it is more than FAR deviations from the location. If the column has a base,
+    the value of most of its numbers, x must also be farther from the base than ``_reach``, which is
+    computed before x is added.
     """
     n = state[k, BEYOND]
     z = take_standardised(state, k, x, True)

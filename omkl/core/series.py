@@ -141,10 +141,10 @@ def no_series(n: int, seasons: Sequence[int], late: int = 0) -> Series:
 class Lags(NamedTuple):
     """Lags, in rows, of the past targets that predictions read. Lag 1 is the last known target.
 
-    inputs    (L,) lags of the inputs
-    seasonal  (M,) lag of the candidate of each season
-    behind    number of newest targets in the state to leave out, because they arrived after the
-              prediction of the row; 0 at the prediction itself
+    inputs    (L,) lags of the targets that are inputs
+    seasonal  (M,) for each season, the lag of the target that is a candidate of the mixture
+    behind    number of newest targets to leave out. When a row is learned, the state has targets
+              that were unknown at its prediction. 0 at the prediction itself
     """
 
     inputs: np.ndarray
@@ -564,7 +564,13 @@ def _slow_season(changes: Sequence[np.ndarray]) -> tuple[int, ...]:
 
 
 def _peaks(r: np.ndarray) -> list[int]:
-    return [k for k in range(2, len(r) - 1) if r[k] > max(r[k - 1], r[k + 1])]
+    """Return the lags of local peaks of the autocorrelation r that a shorter negative lag precedes.
+
+    The changes of a season sum to 0, so r is negative at some lag below its length. Without such a
+    lag a high r comes from changes that differ in mean or size over time, as in sorted targets.
+    """
+    lags = range(2, len(r) - 1)
+    return [k for k in lags if r[k] > max(r[k - 1], r[k + 1]) and r[1:k].min() < 0.0]
 
 
 def _highest(peaks: list[int], r: np.ndarray) -> list[int]:

@@ -320,7 +320,10 @@ class LevelMeans:
         return out
 
     def of_row(self, x: np.ndarray) -> np.ndarray:
-        """Return the means and numbers (2 L,) that ``filled`` writes at ``places`` of x (d,)."""
+        """Return the mean target and the number of targets of each level in the row x (d,).
+
+        The result (2 L,) is what ``filled`` writes at ``places``. Nothing changes.
+        """
         return self.filled(x[None, :])[0, self.places]
 
     def arrays(self) -> dict[str, np.ndarray]:

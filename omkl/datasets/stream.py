@@ -101,8 +101,9 @@ class Stream:
     classes         classes as spelled in the data, in the order of their codes; () in a regression
     where           name of the file or of the data set, for error messages
     n_rounds        number of rounds T; None as long as it is unknown. Scaling "whole" counts the
-                    rounds at the beginning. Otherwise T is unknown for CSV files, and for tables
-                    whose rows may be dropped or lack a target, until the whole stream is read
+                    rounds at the beginning. With other scalings, T is known only after the whole
+                    stream is read if the data is a CSV file, or a table whose rows may be dropped
+                    or lack a target
     n_inputs        number of inputs d, lags included
     n_lags          number of lags, which are the last inputs
     scaling         "columns", "whole" or "none"
@@ -317,7 +318,7 @@ class Stream:
         return _regrouped(self._streamed(), size)
 
     def softened(self, X: np.ndarray) -> np.ndarray:
-        """Return rows X (n, d) with bounded inputs: softened, if they are standardised."""
+        """Return rows X (n, d), with the inputs softened if the stream standardises them."""
         return softened(X) if self.scaling == "columns" else X
 
     def truth(self, size: int) -> Iterator[np.ndarray] | None:

@@ -69,7 +69,7 @@ class ArrayTable:
     whole
         All T rows.
     order
-        Index (T,) of each row in the order of the stream.
+        (T,) indices into ``whole``: ``order[t]`` is that of the t-th row of the stream.
     """
 
     names: tuple[str, ...]

@@ -102,9 +102,9 @@ def client_model(owner: DataOwner) -> bytes | None:
 def server_model(coordinator: flower.Coordinator) -> bytes | None:
     """Return ``model.npz`` of the server; None for a neural network.
 
-    If only clients have weights, all kernels of this model have equal weights. If the terms have no
-    bounds, the model expects standardised rows, because the server has no rows for means and
-    deviations.
+    If only clients have weights, all kernels of this model have equal weights. If the terms
+    of the federation have no bounds of the inputs, the model expects standardised rows: the server
+    sees no rows, so it has no means and deviations.
     """
     terms, state = coordinator.terms, coordinator.server.state
     units = _units_of_bounds(terms) if terms.bounds else None

@@ -560,10 +560,10 @@ class WeightHistory:
             self._kept = {u: w for u, w in self._kept.items() if u % stride(t) == 0}
 
     def curve(self, T: int, *last: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Return the recorded rounds (G,), and the arrays recorded after them, stacked to (G, ...).
+        """Return the recorded rounds (G,), and each array (G, ...) as it was after these rounds.
 
-        The arrays are weights, and importance if it is recorded. Round T is the last recorded
-        round, and ``last`` are the arrays after it.
+        The arrays are the weights, and the importance if it is recorded. Round T is added as the
+        last one, with the arrays ``last``.
         """
         kept = {u: w for u, w in self._kept.items() if u % stride(T) == 0} | {T: last}
         arrays = map(np.stack, zip(*kept.values(), strict=True))

@@ -183,7 +183,10 @@ class TargetSeries:
             self.widths = self._make_widths(n_inputs)
 
     def _inputs(self, X: np.ndarray, units: Units) -> np.ndarray:
-        """Return the inputs of the learner in units for the rows X (n, d + lags)."""
+        """Return what the learner in units reads for the rows X (n, d + lags).
+
+        The columns are the d inputs without lags, ``units.inputs``, and waves of the calendar.
+        """
         parts = [X[:, : self._d], units.inputs]
         if self._dates:
             parts.append(series.waves_of(X[:, self._dates] / self._periods))

@@ -416,8 +416,8 @@ def fresh_experts(
     columns
         Columns that each learner uses.
     sizes
-        Numbers d, L and C - d of ``Experts``: inputs, past targets, and newest targets whose
-        change since the previous row is a column.
+        Number of inputs, number of past targets, and number of columns with changes of targets:
+        d, L and C - d of ``Experts``.
     """
     d, n_lags, n_changing = sizes
     n_columns = np.array([len(read) for read in columns])

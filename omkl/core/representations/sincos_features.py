@@ -298,9 +298,10 @@ def dot_features(model, i, waves, z):
 
 @inlined
 def output_at_row(model, i, X, row, angle, waves, z):
-    """Return f_i(X[row]), and write its waves.
+    """Return f_i(X[row]), and write the waves (sines and cosines) of kernel i.
 
-    The processor multiplies one pack of waves with theta while it computes the next pack.
+    One loop does both, so that the processor can overlap the product of one pack of waves with
+    theta and the computation of the next pack.
 
     Parameters
     ----------
@@ -313,7 +314,7 @@ def output_at_row(model, i, X, row, angle, waves, z):
     angle
         Scratch (W,).
     waves, z
-        Output, and the index of its first wave.
+        Array of the output, and the index at which the waves of kernel i begin.
     """
     D = model.n_waves[0]
     theta = model.theta
