@@ -169,7 +169,7 @@ def _arrays(
     """Open the file of a stream, and return the stream, its inputs (n, d) and targets (n,)."""
     stream = omkl.open_stream(
         path, TARGET, task=task, scaling=scaling, order="file", lags=lags,
-        inputs=f"1-{rows.frame.shape[1] - 1}",
+        inputs=list(rows.frame.columns[:-1]),
     )  # fmt: skip
     X, y = streams.arrays(stream)
     if task == "classification":
@@ -272,7 +272,7 @@ def _run(
         opened.path,
         target=TARGET,
         task=opened.task,
-        dataset={"inputs": f"1-{opened.rows.frame.shape[1] - 1}"},
+        dataset={"inputs": list(opened.rows.frame.columns[:-1])},
         stream={"order": "file", "scaling": "columns", "limit": limit},
         kernels=suite.kernels,
         D=suite.D,
