@@ -40,7 +40,7 @@ def test_a_card_has_the_box_and_the_parameters():
     assert "**When to take it:** the dictionary is large" in card
     for heading in cards.box("gf"):
         assert f"\n## {heading}\n" in card
-    assert "u_j is the sum of w over the kernels of node j; draw a node from p_j = " in card
+    assert "u_j is the sum of w over the kernels of node j, and U the sum of the u_j. Draw" in card
     assert "| `algorithm.freeze` | `300` |" in card
     assert "[OMKC DA-P(1)](../omkc_da_p1.md)" in cards.card("rf/omkc_da_p1", curve)
 
