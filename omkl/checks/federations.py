@@ -41,7 +41,7 @@ class Case(shared.Case):
         self.loop = compiler.compiled_for(self.algorithm.Params, simulation.run_rounds)
 
     def stream(self, T: int = ROUNDS) -> tuple[np.ndarray, np.ndarray]:
-        """Return rows (T, K, d) and targets (T, K) of the five clients, as ``streams`` does."""
+        """Return rows (T, K, d) and targets (T, K) of the five clients. ``streams`` makes them."""
         return streams(T)
 
     def learner(
@@ -185,7 +185,7 @@ class Sent(NamedTuple):
 def sent_by_one(
     case: Case, X: np.ndarray, y: np.ndarray, protection: Protection, start: int = 20
 ) -> tuple[Federation, Sent]:
-    """Return the messages of one client after ``start`` rounds of learning.
+    """Return a federation of one client, and its messages after ``start`` rounds of learning.
 
     Parameters
     ----------

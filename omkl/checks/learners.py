@@ -238,8 +238,8 @@ def check_snapshot(case: Case) -> None:
 def check_widths(case: Case) -> None:
     """Check that blocks and single rows give the same results, for any number of features.
 
-    Compiled code computes several features at a time. One of the tested numbers of features is a
-    multiple of this number. The other two leave a remainder.
+    Compiled code computes features in groups of equal size. Of the three tested numbers of
+    features, one is a multiple of the size of a group, and two leave a remainder.
     """
     if not case.representation.draws_features:
         raise Skip("has no random features")

@@ -1,4 +1,4 @@
-"""Define the console scripts. Each calls ``main`` of one module, and ``omkl`` lists all."""
+"""Define the console scripts. Each script calls ``main`` of one module. ``omkl`` lists them."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def _describe(entries: Entries) -> int:
 
 
 def _file_facts(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the location and the address of a file of the catalogue, and how to obtain it."""
+    """Return size, path and download address of a data set's file, and the way to get the file."""
     cure = entry.get("by_hand")
     if catalogue.downloadable(entry):
         cure = f"omkl-data fetch {entry['name']}"

@@ -142,12 +142,13 @@ def _with_known_ahead(
     columns: dict[str, Any],
     shifted: Callable[[Iterable[Chunk], int, np.ndarray], Iterator[Chunk]],
 ) -> Iterator[Chunk]:
-    """Yield the rows of a file. In place of a target, y is the number of the predicted row.
+    """Yield the rows of a file, with numbers of rows as ``y`` in place of targets.
 
-    Without a horizon a row predicts its own target. With a horizon it predicts the target of a
-    later row, and the inputs that are known ahead are taken from this later row. If the file lacks
-    the later row, y is NaN, and the user is warned if there are inputs known ahead. ``shifted`` is
-    ``stream.ahead``, or a function like it for rows of several series.
+    ``y`` is the number of the row whose target is predicted. Without a horizon this is the row
+    itself. With a horizon it is a later row, and the inputs that are known ahead are taken from the
+    later row. If the file lacks the later row, ``y`` is NaN, and the user is warned if there are
+    inputs known ahead. ``pieces`` are blocks of inputs, row numbers and series. ``shifted`` is
+    ``stream.ahead``, or the function that replaces it for rows of several series.
     """
     chunks: Iterator[Chunk]
     chunks = (Chunk(X, rows.astype(float), rows, series=series) for X, rows, series in pieces)

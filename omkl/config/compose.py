@@ -143,9 +143,9 @@ def store_defaults() -> None:
 
 
 def _search_path(config_dirs: Iterable[Path]) -> str:
-    """Return the override of Hydra's search path.
+    """Return the override that sets Hydra's search path.
 
-    The path has the folders of algorithms outside the package, and then ``config_dirs``.
+    The path consists of the folders of algorithms outside the package, and then ``config_dirs``.
     """
     places = [*outside.conf_folders(), *config_dirs]
     return f"hydra.searchpath={override_text([f'file://{place.resolve()}' for place in places])}"
@@ -236,7 +236,8 @@ def help_as_text() -> Iterator[None]:
 def resolved(composed: DictConfig, overrides: Iterable[str]) -> dict[str, Any]:
     """Return a configuration as a mapping in which all references to other keys are resolved.
 
-    ``overrides`` are the overrides of the job, or their keys. Raises
+    ``overrides`` are the overrides of the job, or their keys. If they change the kernels of a
+    dictionary but not its name, the name becomes "own". Raises
     omegaconf.errors.InterpolationResolutionError for a reference to a missing key.
     """
     from omegaconf import OmegaConf

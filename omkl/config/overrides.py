@@ -141,7 +141,7 @@ def composed_text(
 
 
 def complete(command: str, arguments: Sequence[str]) -> None:
-    """Print what Hydra's shell completion answers to a command such as ``install=bash``."""
+    """Print the answer of Hydra's shell completion to a command such as ``install=bash``."""
     from hydra.core.global_hydra import GlobalHydra
 
     with hydra_of_our_own(), help_as_text():
@@ -217,9 +217,10 @@ def expand(
 
 
 def _declared(text: str) -> dict[str, Any] | None:
-    """Parse the value of ``columns=``: ``shop: category, code: skip``, or the name of a YAML file.
+    """Parse the value of ``columns=``, and return the declaration of each column by its name.
 
-    Return None for a value in Hydra's grammar, such as ``{shop: category}``.
+    The value is a text such as ``shop: category, code: skip``, or the name of a YAML file. Return
+    None for a value in Hydra's grammar, such as ``{shop: category}``.
     """
     if text.endswith((".yaml", ".yml")):
         try:
@@ -254,7 +255,10 @@ def of_file(text: str) -> str:
 
 
 def key_of_file(key: str) -> str:
-    """Return ``dataset.target`` for ``target``, and other keys unchanged."""
+    """Return the key with the prefix ``dataset.``, if it is a setting of a user's file.
+
+    For example, ``target`` becomes ``dataset.target``. Other keys do not change.
+    """
     return f"dataset.{key}" if key in _keys_of_file() else key
 
 

@@ -163,16 +163,16 @@ def _about(name: str, config_dirs: Sequence[Path]) -> list[str]:
 
 
 def hanging(head: str, text: str, width: int = 9) -> list[str]:
-    """Return lines that begin with ``head`` and continue with ``text``, indented to the right.
+    """Return ``text`` as lines of a column, with ``head`` to the left of the first line.
 
     Parameters
     ----------
     head
-        First words of the first line.
+        Text to the left of the column.
     text
         Text, which is wrapped at 79 characters.
     width
-        Smallest width of the head.
+        Smallest width of the space for the head.
     """
     first, other = f"  {head:{width}} ", " " * (width + 3)
     return textwrap.wrap(

@@ -153,13 +153,13 @@ class OneSeed(NamedTuple):
 
     metrics     metrics of the seed
     weights     (N,) mean weight of each of N kernels
-    importance  (C,) importance of C inputs, ``OnlineLearner.input_importance``
-    updates     (N,) number of updates of each kernel; number of its evaluations if the algorithm
-                does not count updates
+    importance  (d + 1,) importance of d inputs and of the past targets, or (0,) if not measured
+    updates     (N,) number of updates of each kernel. If the algorithm does not count updates, the
+                same as ``used``
     support     (N,) number of support vectors of each kernel
     used        (N,) number of rounds in which each kernel was evaluated
     rows        number of rows in memory
-    model       content of ``model.npz``; None unless requested
+    model       content of ``model.npz``; None if ``model=true`` is not set
     history     weights over time
     baselines   baselines; None if an earlier seed has the same rows in the same order
     """

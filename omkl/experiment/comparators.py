@@ -1,8 +1,8 @@
 """Compute comparators for regret: the best kernel of the dictionary in hindsight.
 
 A comparator is a ridge regression that is fitted to the whole stream, so the regret is static. The
-"best kernel's online learner" is another comparison: it has the smallest loss of all kernels that
-learn online. Regret is the sum of the learner's squared errors minus the sum of the comparator's
+comparator is not the "best online kernel", which is the online learner of a single kernel with the
+smallest loss. Regret is the sum of the learner's squared errors minus the sum of the comparator's
 squared errors. The regularisation (lam per round) is part of the fit, but not of the regret. A
 comparator is computed once for a whole sweep. A federation has comparators for each client and for
 all clients together.
@@ -42,7 +42,7 @@ TRUTH = "the noise-free target"
 
 
 class Unsolvable(ValueError):
-    """Raised if the equations of a kernel have no solution in float64. The message names it."""
+    """Raised with the name of a kernel whose equations have no solution in float64."""
 
     @classmethod
     def of(cls, kernel: Kernel) -> Unsolvable:
@@ -123,8 +123,8 @@ LOOK_GROWTH = 1.25  # growth of the rounds from one test of kernels to the next
 def _bound(equations: np.ndarray, ridge: float) -> float:
     """Return the minimum over theta of a kernel's objective; -inf if the equations are unsolvable.
 
-    ``equations`` are the normal equations of the rounds so far, and ``ridge`` is the penalty of
-    ||theta||^2.
+    ``equations`` are the normal equations of the rounds so far, and ``ridge`` is the factor of
+    ||theta||^2 in the objective.
     """
     try:
         return solve(equations, ridge)[0]
@@ -135,12 +135,13 @@ def _bound(equations: np.ndarray, ridge: float) -> float:
 def _slack(T: int, D: int, squares: float, ridge: float) -> float:
     """Return a bound of the rounding errors in the comparison of two objectives.
 
-    ``squares`` is the sum of the squared targets, and ``ridge`` is the penalty of ||theta||^2. The
-    normal equations and the targets form a matrix A of size 2 D + 1. If rounding changes A by E,
-    the objective changes by at most ||E|| (1 + ||theta||^2). The sums over T rows and the
-    factorisation cause ||E|| <= (T + 2 D + 1) eps trace(A), where eps is the machine precision.
-    Features have norm 1, so trace(A) = T + 2 D ridge + squares. At the minimum
-    ||theta||^2 <= squares / ridge. The factor 4 allows for the errors of both objectives.
+    T is the number of rows, and D the number of features of a kernel. ``squares`` is the sum of the
+    squared targets, and ``ridge`` is the factor of ||theta||^2 in an objective. The normal
+    equations and the targets form a matrix A (2 D + 1, 2 D + 1). If rounding changes A by E, the
+    objective changes by at most ||E|| (1 + ||theta||^2). The sums over T rows and the factorisation
+    cause ||E|| <= (T + 2 D + 1) eps trace(A), where eps is the machine precision. The features of a
+    row have norm 1, so trace(A) = T + 2 D ridge + squares. At the minimum ||theta||^2 is at most
+    squares / ridge. The bound is multiplied by 4, to allow for the errors of both objectives.
     """
     trace = T + 2 * D * ridge + squares
     eps = float(np.finfo(np.float64).eps)
@@ -299,14 +300,17 @@ def _too_much(job: Job, name: str, T: int) -> str | None:
 def _least_of_ridge_features(
     job: Job, progress: Progress | None
 ) -> tuple[np.ndarray, Sequence[int]]:
-    """Return cumulative squared errors (R, P), and best kernels (R,) as indices, by seed."""
+    """Return cumulative squared errors (R, P) and indices (R,) of the best kernels, for R seeds."""
     what = f"ridge_features {job.seeds}"
     found = load_or_compute(job, what, lambda: _ridge_features(job, progress))
     return found["sums"], found["best"].tolist()
 
 
 def _least_of_kernel_ridge(job: Job, progress: Progress | None) -> tuple[np.ndarray, Sequence[int]]:
-    """Return cumulative squared errors (1, P) of one comparator for all seeds, and its kernel."""
+    """Return cumulative squared errors (1, P), and the index of the best kernel as a list.
+
+    All seeds share this comparator, because it has no random features.
+    """
     found = load_or_compute(job, "kernel_ridge", lambda: _kernel_ridge(job, progress))
     recorder = Recorder(1)
     recorder.add(found["errors"][None, :])
@@ -320,7 +324,11 @@ IN_HINDSIGHT = {
 
 
 def _ridge_features(job: Job, progress: Progress | None) -> dict[str, np.ndarray]:
-    """Compute ``sums`` (R, P), cumulative squared errors, and ``best`` (R,), kernels of R seeds."""
+    """Compute the comparators of R seeds.
+
+    sums  (R, P) cumulative squared errors at P recorded rounds
+    best  (R,) index of the best kernel
+    """
     d, D, lam = job.stream.n_inputs, job.D, job.settings.regret.lam
 
     def find(seed: int) -> dict[str, np.ndarray]:
@@ -355,7 +363,7 @@ def _kernel_ridge(job: Job, progress: Progress | None) -> dict[str, np.ndarray]:
 
 
 def _centred(job: Job) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield the blocks of a stream. With scaling "columns" subtract the mean from the targets.
+    """Yield the blocks of a stream. If its scaling is "columns", subtract the mean of the targets.
 
     The comparator has no intercept, so targets with a mean far from 0 would increase its errors.
     Learners need no such step, because they standardise these targets online.
@@ -374,12 +382,14 @@ def _centred(job: Job) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 
 class ClientsRidge(NamedTuple):
-    """Ridge regressions with the best of N kernels: one per client, and one for all K clients.
+    """Ridge regressions in hindsight: one per client, and one that all K clients share.
 
-    errors         (T, K) squared errors of each client's own regression; 0 after its last row
-    theta          (2 D,) coefficients of the regression for all clients
-    shared_errors  (T, K) squared errors of the regression for all clients; 0 after a client's last
-                   row
+    Each regression uses the kernel that fits its rows best. The errors of client k in round t are
+    0 if the client has fewer than t rows.
+
+    errors         (T, K) squared errors of each client's own regression in T rounds
+    theta          (2 D,) coefficients of the shared regression
+    shared_errors  (T, K) squared errors of the shared regression
     """
 
     errors: np.ndarray
@@ -415,7 +425,7 @@ class _Clients:
         Parameters
         ----------
         i, k
-            Kernel and client.
+            Indices of the kernel and of the client.
         theta
             Coefficients (2 D,).
         """
@@ -450,7 +460,7 @@ def clients_ridge(
     Returns
     -------
     ClientsRidge
-        Kernels and squared errors.
+        Squared errors, and the coefficients of the shared regression.
     """
     T, K = y.shape
     N = len(omega)
@@ -487,7 +497,7 @@ def load_or_compute(
     job
         The job.
     what
-        Text that identifies the comparator among those of the job.
+        Text that identifies the comparator among all comparators of the job.
     make
         Function that returns a dictionary with the arrays of the comparator.
     """

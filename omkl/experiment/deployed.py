@@ -2,9 +2,9 @@
 
 ``federated.flower`` runs the rounds. All clients and the server have the same ``Terms``. This
 module converts the terms to settings of ``omkl-run``. It saves the model of each client and of the
-server as a file for ``omkl.load_learner``. The loaded learner predicts as this client or the server
-would in the next round. It learns further rows like Raker: the loss of each kernel updates the
-parameters theta and the weight of this kernel.
+server as a file for ``omkl.load_learner``. A learner that is loaded from such a file makes the
+predictions that the client or server would make in the next round. It learns further rows like
+Raker: the loss of each kernel updates the parameters theta and the weight of this kernel.
 """
 
 from __future__ import annotations
@@ -103,8 +103,8 @@ def server_model(coordinator: flower.Coordinator) -> bytes | None:
     """Return ``model.npz`` of the server; None for a neural network.
 
     If only clients have weights, all kernels of this model have equal weights. If the terms
-    of the federation have no bounds of the inputs, the model expects standardised rows: the server
-    sees no rows, so it has no means and deviations.
+    of the federation have no bounds of the inputs, the model expects standardised rows. The reason
+    is that the server sees no rows, and does not know the means and deviations of the inputs.
     """
     terms, state = coordinator.terms, coordinator.server.state
     units = _units_of_bounds(terms) if terms.bounds else None

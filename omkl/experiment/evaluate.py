@@ -65,11 +65,13 @@ class RoundCounter:
     """Count the rounds of a pass, and decide which of them are scored.
 
     A round is a row with a target. If targets are standardised online, the scale is unknown until
-    the first target has arrived. Rows predicted before this time are not scored. They are one row,
-    or several rows if targets are late. In a panel each series has its own first target and its own
-    unscored rows.
+    the first target has arrived. Rows predicted before this time are not scored. If targets are
+    late, this applies to several rows, and otherwise only to the first row. In a panel each series
+    has its own first target and its own unscored rows.
 
-    n_rows, n_rounds, n_blank   numbers of all rows, of rounds, and of rows without a target
+    n_rows       number of rows
+    n_rounds     number of rounds
+    n_blank      number of rows without a target
     n_unscored   number of rounds at the beginning that are not scored, at most ``metrics.FIRST``
     """
 
@@ -82,7 +84,7 @@ class RoundCounter:
 
     @property
     def unscored(self) -> tuple[int, bool]:
-        """Number of unscored rounds at the beginning, and True if the number is for each series."""
+        """Number of unscored rounds at the beginning, and whether each series has so many."""
         is_of_each = bool(self._n_after)
         return (1 + self._delay if is_of_each else self.n_unscored), is_of_each
 
@@ -139,7 +141,7 @@ class Left(NamedTuple):
     metrics    metrics of the pass
     learners   trained learner of each seed
     histories  weights over time of each seed
-    counter    numbers of rounds
+    counter    numbers of rows and of rounds
     baselines  baselines; None if an earlier pass had the same rows
     seconds    (n_seeds,) seconds that each learner took
     moments    location and scale of the stream's columns after the last learned row
@@ -346,7 +348,7 @@ def _streamed(
 
 
 def _growing(blocks: Iterable[Chunk], most: int) -> Iterator[Chunk]:
-    """Cut blocks into parts of at most ``most`` rows, which grow until learning one takes 0.5 s.
+    """Cut blocks into parts of at most ``most`` rows, which grow until a part takes 0.5 s.
 
     The first part has at most ``FIRST_ROWS`` rows. The size doubles after each part that is learned
     in less than 0.5 s.
@@ -363,7 +365,7 @@ def _growing(blocks: Iterable[Chunk], most: int) -> Iterator[Chunk]:
 
 
 def _ends_of_dates(block: Chunk) -> np.ndarray:
-    """Return, for each of G dates, the index after its last row: (G,)."""
+    """Return for each of G dates the index (G,) of the row after the last row of the date."""
     assert block.time is not None
     return np.append(np.flatnonzero(block.time[1:] != block.time[:-1]) + 1, len(block.time))
 

@@ -5,24 +5,26 @@ A federated run with R seeds and K clients has these entries in addition to thos
 
 ``result.json``
     federated      scheme and n_clients;
-                   rounds and least_rounds: rounds of the longest and of the shortest stream;
-                   rows and rows_used: rows of the data set, and rows that clients have;
+                   rounds and least_rounds: number of rounds of the longest and of the shortest
+                   stream;
+                   rows and rows_used: number of rows of the data set, and number of rows that were
+                   given to clients;
                    max_upload, and the numbers and bytes that are sent (see ``communication``);
                    safeguards (if any): settings, requested and refused messages, and with privacy
                    the noise and its guarantee (``federated.privacy``);
                    exchange (unless a server takes part in every round): ``federated.exchange``;
-                   disagreement (with exchange): relative distance of the clients after the last
-                   round, mean over the seeds
+                   disagreement (with exchange): relative distance of the clients' parameters theta
+                   from their mean, after the last round; mean over the seeds
     regret         clients: equation (11). The regret of a client is its loss minus the loss of the
                    online kernel that is best for this client. The entry is the mean over the
                    clients. ``spread`` is the standard deviation over the clients, mean over the
                    seeds. ``largest_loss`` is the largest loss of a kernel in a round
-                   clients_ridge: as ``clients``, with squared errors. The comparator of a client is
-                   its best ridge regression in hindsight (``experiment.comparators``)
+                   clients_ridge: the sum of a client's squared errors minus the sum for its best
+                   ridge regression in hindsight (``experiment.comparators``), mean over the clients
                    server: equation (12). The loss of all clients together minus the loss of the
-                   best function for all clients. ``theta_norm`` is the norm of this function, per
-                   seed
-    mse            per seed, mean over the clients of the MSE over their rounds
+                   function that is best for all clients together. ``theta_norm`` is the norm of
+                   the coefficients of this function, one number per seed
+    mse            one number per seed: the mean over the clients of the MSE of a client
     baselines      mean, last, ridge: errors of a central forecaster that learns the rows of all
                    clients in turn, round by round. mse is the mean over the clients, as for the
                    learner; rmse and mae are over all rows
@@ -33,10 +35,11 @@ A federated run with R seeds and K clients has these entries in addition to thos
     regret_clients, regret_clients_ridge   (R, P) means over the clients
     regret_server  (R, P) sum over the clients, equation (12)
     client_mse, client_regret, client_ridge_regret   (R, K) after the client's last round
-    client_sent    (R, K, 2) how many numbers, and rows of theta, each client has sent
+    client_sent    (R, K, 2) totals that each client has sent: numbers at index 0 of the last axis,
+                   rows of theta at index 1
     client_rounds  (K,) rounds of each client
     client_name    (K,) names of the clients
-    sent_kernels   (R, N) number of messages with each kernel; it replaces ``usage``
+    sent_kernels   (R, N) number of messages that contain each kernel. There is no array ``usage``
 
 When a client's stream ends, its sums no longer change, and the other clients continue.
 """
@@ -106,7 +109,7 @@ CLIENT_ROUNDS = 20_000  # rounds between progress reports, summed over the clien
 
 @dataclass(frozen=True, eq=False)
 class FederatedJob(Plan):
-    """Job of a federation: a plan, and in ``split`` the streams of all clients."""
+    """Job of a federation: a ``Plan`` with the streams of all clients in ``split``."""
 
     split: Split
 
@@ -187,7 +190,7 @@ def choose_learner(
     Raises
     ------
     ValueError
-        A setting is wrong, or ``max_upload`` is too small; the text names it.
+        A setting is wrong, or ``max_upload`` is too small. The message names the setting.
     """
     dictionary = kernels.dictionary(settings.placed_kernels, n_inputs or None)
     algorithm = federated.load(settings.algorithm.name)
@@ -415,7 +418,7 @@ def exchanged(job: FederatedJob, runs: list[Federation]) -> dict[str, Any]:
 
 
 def _weights(run: Federation) -> np.ndarray:
-    """Return the weights (N,) of the kernels, as means if each client has its own weights."""
+    """Return the weights (N,) of the kernels: means over the clients, if clients have weights."""
     N = len(run.server.model.theta)
     if "log_w" in run.clients._fields:
         return normalised(run.clients.log_w).mean(axis=0)
@@ -489,12 +492,14 @@ def _too_much(job: FederatedJob) -> str | None:
 
 
 def _hindsight(job: FederatedJob, progress: Progress | None) -> dict[str, np.ndarray]:
-    """Return the errors of each seed's ridge regressions in hindsight.
+    """Return the errors of ridge regressions in hindsight, for R seeds and T rounds.
 
-    client_errors  (R, K) sum of the squared errors of each client's regression
-    mean_errors    (R, T) cumulative squared errors of these regressions, means over the clients
-    shared_loss    (R, T) cumulative loss of the regression for all clients, sums over the clients
-    theta_norm     (R,) norm of the regression for all clients
+    Each seed has one regression per client, and one regression that all K clients share.
+
+    client_errors  (R, K) sum of the squared errors of each client's own regression
+    mean_errors    (R, T) cumulative squared errors of the own regressions, means over the clients
+    shared_loss    (R, T) cumulative loss of the shared regression, sums over the clients
+    theta_norm     (R,) norm of the coefficients of the shared regression
     """
     X, y, lengths = job.split.X, job.split.y, job.split.lengths
     T, _, d = X.shape

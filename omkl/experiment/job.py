@@ -70,7 +70,7 @@ class Job(Protocol):
         """Compile code, or load compiled code, before the time of the job is measured.
 
         Another process may compile the baselines meanwhile (``processes.helper``). After the
-        learner is compiled, ``compiled`` is called. It waits for that process, if there is one.
+        learner is compiled, this method calls ``compiled``, which waits for the other process.
         """
         ...
 

@@ -28,7 +28,11 @@ READING = ("na_values", "delimiter", "header", "skip_lines", "zero_based", "colu
 
 
 def require_keepable(settings: Settings, n_seeds: int) -> None:
-    """Raise ValueError if model=true is set for a job whose learner cannot predict other rows."""
+    """Raise ValueError if model=true is set, but a saved learner could not predict new rows.
+
+    This is so if the rows are scaled by statistics of the whole file. A job of several seeds is
+    refused too, because only one learner is saved.
+    """
     if not settings.model:
         return
     if n_seeds > 1:
@@ -86,7 +90,7 @@ def learns_together(settings: Settings, stream: Stream) -> bool:
 
 
 def settings_of(settings: Settings, stream: Stream, D: int, seed: int) -> LearnerSettings:
-    """Return the settings of a job's learner, as for ``omkl.learner``.
+    """Return the settings with which ``omkl.learner`` would create the learner of a job.
 
     Parameters
     ----------

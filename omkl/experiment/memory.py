@@ -86,7 +86,7 @@ def block_rows(block: int | None, d: int, R: int) -> int:
     Parameters
     ----------
     block
-        The number if it is set; None: as many rows as take 16 MB.
+        Number of rows that the user set. None: as many rows as take 16 MB.
     d
         Number of inputs.
     R
@@ -167,8 +167,9 @@ def usable_bytes() -> int:
 def _cgroup_limits(membership: Path, mounted: Path) -> list[int]:
     """Return the memory limits of the process's cgroup (version 2) and of its parents.
 
-    ``membership`` is the file with the path of the cgroup below ``mounted``. In a container
-    ``mounted`` may already be the container's cgroup, so that this path does not exist.
+    ``membership`` is a file with the path of the process's cgroup, relative to ``mounted``. In a
+    container ``mounted`` may itself be this cgroup. Then the path does not exist below ``mounted``,
+    and only the limit of ``mounted`` is returned.
     """
     found = []
     with contextlib.suppress(OSError):  # not Linux

@@ -195,7 +195,11 @@ class SeriesErrors:
 
 
 def but_the_first(n_unscored: int, of_each_series: bool = False) -> str:
-    """Return the text in ``mse_over`` of result.json that names the rounds that are not scored."""
+    """Return text such as " but the first 8", which ``mse_over`` of result.json contains.
+
+    ``n_unscored`` is the number of unscored rounds at the beginning, of the stream or of each
+    series.
+    """
     if not n_unscored:
         return ""
     first = " but the first" + (f" {n_unscored}" if n_unscored > 1 else "")
@@ -209,7 +213,7 @@ class LastRows:
         self._rows: dict[str, np.ndarray] = {}
 
     def add(self, first: int, **block: np.ndarray) -> None:
-        """Add a block of rounds, given as arrays (n,) by name. The first round is ``first``."""
+        """Add n rounds, given as arrays (n,) by name. ``first`` is the number of the first one."""
         rows = {"t": np.arange(first, first + len(block["y"])), **block}
         self._rows = {
             name: np.concatenate([self._rows.get(name, values[:0]), values])[-STRETCH:]
@@ -388,7 +392,7 @@ def interval_score(y: np.ndarray, low: np.ndarray, high: np.ndarray, level: floa
     y
         Targets.
     low, high
-        Ends of the intervals. Targets broadcast to their shape.
+        Ends of the intervals. The targets are broadcast to the shape of ``low``.
     level
         Share of targets that intervals should cover, in (0, 1).
     """
@@ -504,7 +508,7 @@ def stride(t: int) -> int:
 
 
 class WeightHistory:
-    """Record the weights (N,) of one learner after at most ``MOST_WEIGHTS`` rounds.
+    """Record the weights (N,) of one learner over time, at ``MOST_WEIGHTS`` rounds or fewer.
 
     The importance of inputs is recorded too, if the learner measures it. The recorded rounds depend
     on the number of rounds, not on the blocks. ``Recorder`` records the same rounds and more.
@@ -560,10 +564,10 @@ class WeightHistory:
             self._kept = {u: w for u, w in self._kept.items() if u % stride(t) == 0}
 
     def curve(self, T: int, *last: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Return the recorded rounds (G,), and each array (G, ...) as it was after these rounds.
+        """Return the recorded rounds (G,), and the weights (G, N) after these rounds.
 
-        The arrays are the weights, and the importance if it is recorded. Round T is added as the
-        last one, with the arrays ``last``.
+        If the importance is recorded, the importance (G, C) is returned too. The last of the G
+        rounds is T. ``last`` has the weights (N,) after round T, and the importance (C,).
         """
         kept = {u: w for u, w in self._kept.items() if u % stride(T) == 0} | {T: last}
         arrays = map(np.stack, zip(*kept.values(), strict=True))
@@ -573,7 +577,7 @@ class WeightHistory:
 def weight_curves(
     histories: Sequence[WeightHistory], T: int, *last: np.ndarray, inputs: Sequence[str] = ()
 ) -> dict[str, np.ndarray]:
-    """Return weights and importance over time, as entries of curves.npz (means over seeds).
+    """Return means over R seeds of weights and importance over time, as entries of curves.npz.
 
     Importance is omitted if it is not measured or always NaN.
 
@@ -584,8 +588,8 @@ def weight_curves(
     T
         Number of rounds.
     last
-        Arrays after round T: weights (R, N). If importance is measured, also the importance (R, C)
-        of C - 1 inputs and of the past targets.
+        Arrays after round T: weights (R, N) and, if it is measured, importance (R, C). The last of
+        the C columns is the importance of the past targets.
     inputs
         Names of the inputs (C - 1).
     """

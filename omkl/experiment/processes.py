@@ -139,7 +139,7 @@ def helper(settings: Settings) -> Iterator[Callable[[], object]]:
     """Start a process that compiles scaling and baselines, unless compiled code exists.
 
     No process is started on a single core, with ``threads=1``, in a worker process of a sweep, for
-    a federation, or if the system refuses it.
+    a federation, or if the system refuses to start one.
 
     Yields
     ------

@@ -94,7 +94,10 @@ def track(runs: Sequence[Run], settings: Settings, sweep: Path | None = None) ->
 
 
 def _missing(outputs: Path, n_runs: int) -> str | None:
-    """Return a note that MLflow is not installed; None if ``outputs`` has more than n_runs runs."""
+    """Return a note that MLflow is not installed; None if ``outputs`` has earlier runs.
+
+    The user has seen the note after the first run. ``n_runs`` is the number of new runs.
+    """
     if len(list((outputs / "runs").glob("*/*/result.json"))) > n_runs:
         return None
     return (

@@ -120,7 +120,7 @@ class Results(Mapping[str, Any]):
         Raises
         ------
         ValueError
-            There is no such plot, the run has nothing to draw in it, or it has several panels.
+            There is no such plot, the plot has several panels, or the run has no data for it.
         """
         from omkl.report import figures
 

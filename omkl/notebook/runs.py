@@ -79,7 +79,7 @@ class Runs(pd.DataFrame):
         return pd.DataFrame({c.title: c.texts for c in columns} | {columns[0].title: errors})
 
     def plot(self, x: str = "t", y: str = "", ax: Axes | None = None) -> Any:
-        """Draw the running errors of all runs, or a metric over a setting or another metric.
+        """Draw the running errors of all runs, or a metric as a function of a setting or metric.
 
         Parameters
         ----------

@@ -114,7 +114,7 @@ def print_run(run: Run, console: Console) -> None:
 
 
 def print_notices(runs: Sequence[Run], console: Console) -> None:
-    """Print each warning about the rows once. Name its data set if the runs have several."""
+    """Print each warning about rows once, with its data set if the runs have several data sets."""
     from rich.text import Text
 
     several = len({data_name(run) for run in runs}) > 1

@@ -1,7 +1,8 @@
 """Draw the figures of one run.
 
-Each function draws one figure of a run, and returns None if the run lacks its data. A figure with
-one panel has the parameter ``into``: Axes to draw into, or None for a new figure.
+Each function draws one figure of a run, and returns None if the run lacks the data for the figure.
+A function that draws a single panel has the parameter ``into``: Axes to draw into, or None for a
+new figure.
 
 Shapes: R seeds, P recorded rounds, N kernels, K clients, G rounds after which weights are recorded.
 """
@@ -92,7 +93,7 @@ def draw_into(run: Run, name: str | None = None, axes: Axes | None = None) -> Ax
     Raises
     ------
     ValueError
-        There is no such figure, the run has nothing to draw in it, or it has several panels.
+        There is no such figure, the figure has several panels, or the run has no data for it.
     """
     drawings = _drawings(run)
     name = measure(run.result).key if name is None else name
@@ -207,8 +208,8 @@ def over_time(run: Run) -> Figure | None:
 def _draw_map(figure: Figure, axes: Axes, run: Run) -> None:
     """Draw a heat map of weights over time.
 
-    Kernels are sorted by family and bandwidth. If the experts are not kernels, only those with the
-    largest weights have a line each.
+    Kernels are sorted by family and bandwidth. If the experts are not kernels, the experts with the
+    largest weights have a line each, and all other experts share one line.
     """
     curves = run.curves
     weights = curves["weights_over_time"]
@@ -223,9 +224,10 @@ def _draw_map(figure: Figure, axes: Axes, run: Run) -> None:
 
 
 def _name_largest(axes: Axes, shares: Array, names: Sequence[str]) -> Array:
-    """Return the n lines (n, G) of a heat map for shares (G, N) of N experts, and label them.
+    """Return the values (n, G) of the n lines of a heat map, and label the lines.
 
-    The experts with the largest shares have a line each. The sum of the other shares is one line.
+    ``shares`` (G, N) are the shares of N experts. The experts with the largest shares have a line
+    each. One more line is the sum of all other shares.
     """
     order = np.argsort(np.nansum(shares, axis=0), kind="stable")
     rest, shown = order[:-MOST_NAMES], order[-MOST_NAMES:]
@@ -411,7 +413,7 @@ def importance(run: Run, into: Axes | None = None) -> Figure | None:
 
 
 def weights(run: Run) -> Figure | None:
-    """Draw the weights of kernels after the last row over bandwidths, one panel per family."""
+    """Draw weights of kernels after the last row by bandwidth, with one panel per family."""
     if "weights" not in run.curves or not has_kernels(run):
         return None
     mean, std = style.mean_std(run.curves["weights"])

@@ -16,7 +16,7 @@ from omkl.utils.conf import NEUTRAL, PROSE, flattened
 
 
 def readable(value: float, like: float | None = None) -> str:
-    """Format a number with about four digits, or with as many decimals as ``like``."""
+    """Format a number with about four digits, or with the decimals that ``like`` would have."""
     size = abs(value if like is None else like)
     if not 1e-4 <= size < 1e7:
         return f"{value:.4g}"
@@ -100,8 +100,8 @@ def _group(run: Run, name: str) -> str:
 def is_of_stream(setting: str) -> bool:
     """Return whether a setting changes the stream of a data set.
 
-    The scaling is excluded, because its default is different in a federation. Tables state it in a
-    note.
+    The scaling does not count, because its default is different in a federation. Tables state the
+    scaling in a note.
     """
     return setting.startswith(("dataset.", "stream.")) and setting != "stream.scaling"
 

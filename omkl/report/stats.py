@@ -108,9 +108,10 @@ def same_as_best(scores: ArrayLike) -> Comparison:
 
 
 def _paired_t(differences: Array, resolution: Array) -> tuple[float, float] | None:
-    """Return the two-sided p-value and the mean of differences (R,), or None for fewer than two.
+    """Return the two-sided p-value and the mean of differences (R,).
 
-    NaN is ignored. Differences that do not exceed ``resolution`` (R,) count as 0.
+    Differences that are NaN are ignored. If fewer than two others remain, the result is None.
+    Differences that do not exceed ``resolution`` (R,) count as 0.
     """
     from scipy.special import stdtr  # takes 0.2 s, and a table of single runs does not need it
 

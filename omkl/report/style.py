@@ -81,7 +81,7 @@ def applied() -> Iterator[None]:
 
 
 def look(index: int) -> dict[str, Any]:
-    """Return colour, line style and marker number ``index``. Each list repeats at its end."""
+    """Return colour, line style and marker number ``index``. Each list is repeated without end."""
     return {
         "color": COLOURS[index % len(COLOURS)],
         "linestyle": LINES[index % len(LINES)],

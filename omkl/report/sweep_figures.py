@@ -1,4 +1,4 @@
-"""Draw figures of several runs: running errors, and a metric over a setting or another metric.
+"""Draw figures of several runs: running errors, and a metric as a function of a setting or metric.
 
 Colours distinguish algorithms, and line styles distinguish settings. ``Panels`` map the title of a
 panel to a function that draws the panel into Axes.
@@ -41,10 +41,12 @@ def all_figures(
 ) -> list[Path]:
     """Save the figures of a finished sweep, and return their paths.
 
-    One figure shows the running errors. Other figures show the final error over the algorithm, over
-    each setting that has three or more numbers as values, and over the share of requested targets
-    if a run did not request all targets. If two or more runs have a regret against the same
-    comparator, one figure shows their regrets.
+    One figure shows the running errors. If two or more runs have a regret against the same
+    comparator, one figure shows their regrets. Each other figure shows the final error over one of
+
+    - the algorithm, if there are several,
+    - a setting that has three or more numbers as values,
+    - the share of requested targets, if a run did not request all targets.
 
     Parameters
     ----------
@@ -91,15 +93,15 @@ def chosen_figure(runs: Sequence[Run], x: str, y: str = "") -> Figure:
 
 
 def panels_of(runs: Sequence[Run], x: str = ROWS, y: str = "") -> Panels:
-    """Return panels of the metric ``y`` of runs over ``x``, a setting or another metric.
+    """Return panels of the metric ``y`` of runs as a function of ``x``, a setting or metric.
 
     Parameters
     ----------
     runs
         Complete runs.
     x
-        "t" for running errors, or regrets, over the rows. Otherwise a setting or metric as in
-        ``against``.
+        "t": the running errors or regrets are drawn over the rows. Otherwise a setting or metric,
+        as in ``against``.
     y
         Metric as in ``against``; "" stands for the error.
 
@@ -218,7 +220,7 @@ def _draw_regret(
 
 
 def against(frame: pd.DataFrame, x: str, y: str = "") -> Panels:
-    """Return panels of the metric ``y`` of the runs over ``x``, a setting or another metric.
+    """Return panels of the metric ``y`` as a function of ``x``, a setting or another metric.
 
     Each data set has a panel. A line joins the runs of an algorithm that agree in all settings
     except ``x``. If ``x`` is a metric, the line joins the runs that agree in all settings

@@ -350,7 +350,7 @@ def _tags(run: Run) -> dict[str, str]:
 
 
 def _numbers(result: Mapping[str, Any]) -> Iterator[tuple[str, int, float]]:
-    """Yield name, step 0 and value of each number of a result that is finite."""
+    """Yield (name, 0, value) for each finite number of a result. The 0 is MLflow's step."""
     key = measure(result).key
     chosen = {k: result[k] for k in (f"{key}_mean", f"{key}_std", *NUMBERS) if k in result}
     for name, value in flattened(chosen):

@@ -29,8 +29,8 @@ null for one seed.
     seeds             list of ints, one per repetition
     rows_without_target              number of rows that were predicted but not scored
     missing_cells     {column: number of missing values} for inputs; absent if there are none
-    far_out           {column: share of values beyond 4 deviations} for inputs with a share of at
-                      least 0.5 %; with stream.scaling=columns (``omkl.core.robust_moments``)
+    far_out           {column: share of values beyond 4 deviations} for the inputs whose share is at
+                      least 0.5 %. Only with stream.scaling=columns (``omkl.core.robust_moments``)
     notices           warnings about rows that make errors misleading, such as a sorted file
     mse, mse_mean, mse_std           mean squared error per seed (list), mean and deviation
     kernels_per_round mean number of evaluated kernels per round
@@ -59,8 +59,9 @@ null for one seed.
     seconds_per_seed  list of the time that each learner took
     threads           number of parallel threads
     regret            {comparator: {"label": .., "mean": .., "std": ..}}: cumulative squared error
-                      of the learner minus that of the comparator after the last round. Or
-                      {comparator: {"label": .., "skipped": reason}}. {} for panels, and for
+                      of the learner minus cumulative squared error of the comparator, after the
+                      last round. A comparator that was not computed has the entry
+                      {"label": .., "skipped": reason}. regret is {} for panels, and for
                       learners whose experts are not kernels
     series            only for a panel (``dataset.series``): {"column", "n": number of series,
                       "ranked": number of ranked series, which have ten scored rows if any series
@@ -86,7 +87,8 @@ null for one seed.
     A classification has these entries in place of mse and regret:
     labels_of_classes the classes as in the data, in the order of their codes
     mistakes          number of wrong predictions per seed
-    error_rate, error_rate_mean, error_rate_std      mistakes per round, as for mse
+    error_rate, error_rate_mean, error_rate_std      mistakes per round: one number per seed (list),
+                      mean and deviation
     confusion         (K, K + 1) counts over all seeds: a row per true class, a column per predicted
                       class, and a last column for rows without a predicted class. Absent if K is
                       large
@@ -98,8 +100,8 @@ null for one seed.
     updates_per_kernel   mean number, over seeds and kernels, of rounds in which a kernel's
                       classifier learned
     support_size      mean number of rows in memory
-    best_kernel       number of mistakes of the best online kernel, mean; null if the classifiers of
-                      the kernels depend on each other
+    best_kernel       number of mistakes of the online kernel with the fewest mistakes, mean over
+                      the seeds; null if the classifiers of the kernels depend on each other
     A failure has error: {"type", "message", "traceback"}. The traceback is null if the message
     suffices. A number that has overflowed, such as max_norm, is null.
 
@@ -112,24 +114,25 @@ null for one seed.
     recent_t, recent_y, recent_y_hat, recent_spread   (up to 120,) the last rounds of the first
                       seed: round, target, prediction and its standard deviation, NaN if unknown
     recent_low, recent_high   ends of the intervals of ``interval=`` in these rounds
-    recent_time       their dates in days since 1970, if a date is among the inputs
-    graph             (nodes, M) kernels that each node of a feedback graph evaluates, first seed
-    regret_<name>     (R, P) cumulative squared error minus that of the comparator
+    recent_time       dates of these rounds in days since 1970, if a date is among the inputs
+    graph             (nodes, M) indices of the kernels that a node of a feedback graph evaluates;
+                      only of the first seed
+    regret_<name>     (R, P) regret against a comparator after rounds 1..t
     baseline_<name>   (P,) error of a baseline in rounds 1..t; mean over seeds in a classification
     weights           (R, N) expert weights after the last round; each row sums to 1
-    weights_over_time (G, N) mean weights after the rounds weights_t (G,): at most 32 rounds and the
-                      last
-    importance_over_time (G, C) importance of the inputs input_names (C,) after the same rounds; the
-                      last input stands for past targets. Each row sums to 1, or is NaN as long as
-                      importance is unknown. Absent if it is never known
+    weights_t         (G,) rounds after which weights are recorded: at most 32, and the last round
+    weights_over_time (G, N) weights after these rounds, means over the seeds
+    importance_over_time (G, C) importance of the inputs input_names (C,) after the same rounds. The
+                      last column is the importance of past targets. Each row sums to 1, or is NaN
+                      as long as importance is unknown. Absent if importance is never known
     usage             (R, N) number of rounds in which each kernel was evaluated
     kernel_family     (N,) "gaussian", "laplacian" or another family of ``omkl.core.kernels``
     kernel_bandwidth  (N,) bandwidths in the family's convention
     change_rounds     (C,) known rounds at which the stream changes
     A classification has these arrays in place of mse:
     error_rate        (R, P) number of mistakes in rounds 1..t, divided by t
-    updates, support  (R, N) number of rounds in which a kernel's classifier learned, and its number
-                      of support vectors
+    updates           (R, N) number of rounds in which the classifier of each kernel learned
+    support           (R, N) number of support vectors of the classifier of each kernel
 
 A sweep has its own folder, which names the runs of its jobs (``jobs_of``):
 
@@ -353,9 +356,9 @@ _GIVEN = ("params", "stream")  # keys with settings; all other keys have compute
 
 
 def _finite(value: Any, key: str) -> Any:
-    """Convert a value for result.json. A number that is not finite becomes None.
+    """Convert a value for result.json. ``key`` is the key of the entry that contains the value.
 
-    An infinite setting becomes the text "inf".
+    A number that is not finite becomes None. In an entry with settings it becomes a text ("inf").
     """
     if isinstance(value, np.generic | np.ndarray):
         value = value.tolist()

@@ -55,9 +55,10 @@ def staging_folder(folder: Path) -> Iterator[Path]:
 def publish(
     staging: Path, folder: Path, files: Mapping[str, bytes | str], replace: bool = False
 ) -> None:
-    """Write files to ``staging``, and rename it to ``folder`` when all are on the disk.
+    """Write files to ``staging``, and rename it to ``folder`` when all files are on the disk.
 
-    If another process has published the same run, its folder stays, and ``staging`` is not used.
+    If another process has published the same run, ``folder`` stays as it is, and ``staging`` is not
+    used.
 
     Parameters
     ----------
@@ -204,14 +205,14 @@ class PredictedNumbers(_Table):
 
     The columns are
 
-    seed        if there are several seeds
+    seed        seed; only if there are several seeds
     row         row number in the file, from 1
-    series      series of a panel, of type ``series_type``
+    series      series, of type ``series_type``; only for a panel
     y           target; null if it is missing or was not requested
     y_hat       prediction
     asked       whether the target was requested
-    spread      standard deviation, if the learner has one
-    low, high   ends of the interval, if there are intervals; null if unknown
+    spread      standard deviation; only if the learner has standard deviations
+    low, high   ends of the interval, null if unknown; only if there are intervals
     """
 
     def __init__(
@@ -262,7 +263,7 @@ class PredictedClasses(_Table):
 
     The columns are
 
-    seed    if there are several seeds
+    seed    seed; only if there are several seeds
     row     row number in the file, from 1
     y       true class, as text
     y_hat   predicted class, as text; null for a score of 0 with two classes

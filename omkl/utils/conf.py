@@ -113,7 +113,7 @@ def default_settings(name: str) -> dict[str, Any]:
 def when(group: str, name: str, config_dirs: Sequence[Path] = ()) -> str:
     """Return the advice in a YAML file on when to choose the file's entry, or "".
 
-    The advice is its first line "# when: ...".
+    The advice is the comment "# when: ..." in the first line of the file.
 
     Parameters
     ----------

@@ -69,9 +69,10 @@ def _by_closeness(name: str, known: Iterable[Any]) -> list[str]:
 
 
 def _closeness(name: str, other: str) -> float:
-    """Return the similarity of two names, from 0; equal names have at least 1.
+    """Return the similarity of two names, from 0 (different) to 1.01 (equal).
 
-    Of dotted keys, the parts after the last dot are also compared: ``M`` with ``algorithm.M``.
+    If ``name`` is a key, the parts of both names after the last dot are compared too. So ``M`` is
+    similar to ``algorithm.M``.
     """
     is_key = name.replace(".", "").isidentifier()  # a file name in quotes is not one
     name, other = name.strip("'"), other.strip("'")  # equal quotes would raise every ratio

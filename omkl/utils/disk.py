@@ -211,7 +211,7 @@ def keep_newest(folder: Path, ours: re.Pattern[str], n: int) -> None:
 
 
 def arrays_name(identity: str) -> str:
-    """Return the name of the file for an identity."""
+    """Return the name of the cached file with the arrays of ``identity``."""
     return f"{hashlib.sha256(identity.encode()).hexdigest()[:24]}.npz"
 
 

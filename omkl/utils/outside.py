@@ -158,7 +158,7 @@ def _located(error: Exception) -> str:
 
 @functools.cache
 def digest_of(module: str) -> str:
-    """Return the SHA-256 of the sources of a module outside the package, as first read.
+    """Return the SHA-256 of the sources of a module outside the package, read at the first call.
 
     The sources are all Python files of the module's package. A module without a package may import
     the other modules of its folder, so its sources are the Python files of its folder. Raises

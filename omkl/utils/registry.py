@@ -131,8 +131,9 @@ def declare(name: str, module: str) -> None:
 def names_in(module: str) -> list[str]:
     """Return the names of the algorithms in a module outside the package, without importing it.
 
-    If the module is a family, these are the names of its classes. Otherwise it is the last part of
-    the module's name. Raises omkl.utils.outside.ModuleProblem if there is no such module.
+    The decorators ``register_as`` in a family contain its names. A module that is not a family has
+    one name, which is the last part of the module's name. Raises
+    omkl.utils.outside.ModuleProblem if there is no such module.
     """
     outside.require(module)
     own, path = module.rpartition(".")[2], outside.source_of(module)
