@@ -93,7 +93,7 @@ class Case(Protocol):
         return 1.0 - y
 
     def errors(self, y_hat: np.ndarray, y: np.ndarray) -> tuple[float, float]:
-        """Return the mean error of the predictions, and the mean error of the best constant."""
+        """Return the mean error of the predictions, and that of the best constant prediction."""
         return float(np.mean((y_hat - y) ** 2)), float(np.var(y))
 
 

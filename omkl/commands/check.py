@@ -142,7 +142,7 @@ def _check(asked: Algorithm, arguments: argparse.Namespace) -> bool:
 
 
 def _lines(check: Check, outcome: Outcome, file: str | None) -> str:
-    """Format the outcome of a check. For a failure explain the check and how to declare it."""
+    """Format the outcome of a check. If it failed, explain how to declare that it fails."""
     status = {"declared": "fails", "failed": "FAILED"}.get(outcome.status, outcome.status)
     line = f"  {status:8}{check.name}"
     if outcome.status == "passed":

@@ -125,8 +125,8 @@ def _csv(
 ) -> Iterator[str]:
     """Yield blocks of columns as CSV text, then warn of new categories.
 
-    ``words`` counts the new categories of each column. The header is yielded with the first block.
-    If the file cannot be read, nothing is printed.
+    ``words`` counts the new categories of each column. The header is yielded with the first block,
+    so nothing is printed if the file cannot be read.
     """
     header = csv_text([names])
     for columns in blocks:
@@ -183,7 +183,7 @@ def _of_series(
     model, names
         Model, and the series that it has learned.
     column
-        Column of the series in the file.
+        Name of the column with the series.
     columns
         Encodings in the model file.
     file

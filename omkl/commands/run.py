@@ -180,7 +180,7 @@ def from_folder(folder: Path | None, typed: Sequence[str]) -> tuple[Sequence[str
     """Return the arguments of a command line, and the settings of the run in ``folder``.
 
     Arguments take precedence over these settings. Raises UsageError if there is no run in the
-    folder, or it is damaged.
+    folder, or if the run is damaged.
     """
     if folder is None:
         return typed, {}

@@ -83,7 +83,7 @@ class Composer:
         return config
 
     def keys(self, overrides: Sequence[str], values: Mapping[str, Any]) -> list[str]:
-        """Return the dotted keys of the files that the overrides choose, and the keys of values."""
+        """Return the dotted keys of ``values``, and of the files that the overrides choose."""
         from omegaconf import OmegaConf
 
         content = OmegaConf.to_container(self._config(_choices(overrides), values))

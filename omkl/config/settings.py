@@ -93,7 +93,7 @@ def _require_series(settings: Settings, name: str) -> None:
 
 
 def _require_federation(settings: Settings, name: str) -> None:
-    """Raise ValueError if settings of a federation do not fit together, or need a federation."""
+    """Raise ValueError if federation settings contradict others, or lack a federation."""
     exchange = settings.message_exchange
     if exchange.edges != SERVER.edges and exchange.graph != "random":
         raise ValueError(f"exchange.edges={exchange.edges} needs exchange.graph=random")
@@ -156,7 +156,7 @@ _PLAIN_NUMBER = re.compile(r"\d+(\.\d*)?(e[+-]?\d+)?")
 def with_defaults_cut(settings: Settings, Params: type, sizes: Mapping[str, int]) -> Settings:
     """Reduce parameters that are too large for the dictionary, if they are defaults.
 
-    A parameter that the user set does not change. It is refused later.
+    A parameter that the user set does not change. If it is too large, it is refused later.
 
     Parameters
     ----------

@@ -84,7 +84,7 @@ class RoundCounter:
 
     @property
     def unscored(self) -> tuple[int, bool]:
-        """Number of unscored rounds at the beginning, and whether each series has so many."""
+        """Number of unscored rounds at the beginning, and whether it is the number per series."""
         is_of_each = bool(self._n_after)
         return (1 + self._delay if is_of_each else self.n_unscored), is_of_each
 

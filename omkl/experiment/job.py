@@ -251,7 +251,8 @@ class LearnerJob(NamedTuple):
 def prepare_learner(settings: Settings) -> LearnerJob:
     """Check settings against the data, and build the job.
 
-    Raises ValueError for wrong settings and DataError for unusable data, with a correction.
+    Raises ValueError for wrong settings, and DataError for unusable data. The message says what to
+    correct.
     """
     D = FEATURES if settings.D is None else settings.D
     dictionary = kernels.dictionary(settings.placed_kernels)

@@ -442,7 +442,7 @@ class Spreads(MeanScores):
     """Score the standard deviations of the predictions of R seeds."""
 
     def add_block(self, squared_errors: np.ndarray, spread: np.ndarray) -> None:
-        """Add a block of rounds, (R, n) each. A round is skipped if its ``spread`` is NaN or 0."""
+        """Add arrays (R, n) of n rounds. A round is skipped if its ``spread`` is NaN or 0."""
         known = spread > 0.0
         found = spread_scores(np.where(known, squared_errors, 0.0), np.where(known, spread, 1.0))
         self.add(known, found)
@@ -769,12 +769,12 @@ class Baselines:
             return np.where(scored, np.square(errors), 0.0)
 
     def _late(self, X: np.ndarray, y: np.ndarray, series: np.ndarray) -> tuple[Any, Any]:
-        """Return the rows that the baselines learn, in which each target is ``delay`` rows late.
+        """Return a sequence of rows for the baselines, in which targets are ``delay`` rows late.
 
-        A row occurs first without its target, to be predicted. It occurs again, with its target,
-        after the next ``delay`` rows of its series, possibly in a later block. The first result is
-        the inputs, targets and series of these rows. The second is the index (n,) of the first
-        occurrence of each row of X.
+        Each row of X occurs twice: without its target, to be predicted, and with its target, to be
+        learned. The second occurrence is after the next ``delay`` rows of the same series, possibly
+        in a later block. The first result is a tuple of the inputs, targets and series of the
+        sequence. The second result is the index (n,) of the first occurrence of each row of X.
         """
         rows: list[tuple[np.ndarray, float, Any]] = []
         at = []

@@ -51,8 +51,8 @@ def side_by_side(
 ) -> Generator[tuple[int, Result | None]]:
     """Call a function on each item, in parallel processes.
 
-    If a process dies, its items are called once more, one at a time. An exception of ``function``
-    is raised by this generator.
+    If a process dies, the function is called again on the items of this process, one at a time. An
+    exception of ``function`` is raised by this generator.
 
     Parameters
     ----------

@@ -43,7 +43,8 @@ class Outcome(NamedTuple):
 def prepare(settings: Settings) -> Job:
     """Check settings against the data, and build the job of the right kind.
 
-    Raises ValueError for wrong settings and DataError for unusable data, with a correction.
+    Raises ValueError for wrong settings, and DataError for unusable data. The message says what to
+    correct.
     """
     settings = complete(settings)
     if settings.scheme is not None:

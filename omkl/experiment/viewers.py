@@ -43,7 +43,8 @@ def draw(outcome: Outcome, progress: Progress | None = None) -> Outcome:
     Returns
     -------
     Outcome
-        The same outcome, or a failure if a figure cannot be drawn. The folder of the run stays.
+        The same outcome, or a failure if a figure cannot be drawn. A failure does not remove the
+        folder of the run.
     """
     settings = outcome.settings
     if settings is None or not settings.figures:
@@ -77,8 +78,8 @@ def track(runs: Sequence[Run], settings: Settings, sweep: Path | None = None) ->
     Returns
     -------
     str or None
-        "" if the runs are logged, None if tracking is off or MLflow is missing, otherwise the
-        reason why they are not logged.
+        "" if the runs are logged. None if tracking is off, or if MLflow is missing and the user
+        knows. Otherwise the reason why the runs are not logged.
     """
     if settings.tracking == "none" or not runs:
         return None

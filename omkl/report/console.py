@@ -441,7 +441,7 @@ class Bar:
     """Progress bar of a run. It is shown only on a terminal, and removed at the end.
 
     As a context manager it returns the callback ``progress`` for ``run``, or None if standard error
-    is not a terminal. The bar counts the rounds of the stream. Its rate is the sum over the seeds.
+    is not a terminal. The bar counts the rounds of the stream. The rate is the sum over all seeds.
     """
 
     def __init__(self, label: str, n_seeds: Any, classify: bool = False) -> None:

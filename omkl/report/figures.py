@@ -396,7 +396,7 @@ def experts(run: Run, into: Axes | None = None) -> Figure | None:
 
 
 def importance(run: Run, into: Axes | None = None) -> Figure | None:
-    """Draw the importance of inputs over time, if it is known at two times or more."""
+    """Draw the importance of inputs over time, if importance is known at two or more times."""
     curves = run.curves
     shares = curves.get("importance_over_time", np.empty((0, 0)))
     known = curves["weights_t"][np.isfinite(shares).all(axis=1)] if len(shares) else []

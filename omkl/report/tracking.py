@@ -164,7 +164,10 @@ def uri(outputs: Path) -> str:
 
 
 def _place(folder: Path, outputs: Path) -> str:
-    """Return the path of a run folder below the outputs folder, or its name if it is elsewhere."""
+    """Return the path of a run folder relative to the outputs folder.
+
+    For a folder that is not below the outputs folder, return the name.
+    """
     folder, outputs = folder.resolve(), outputs.resolve()
     return folder.relative_to(outputs).as_posix() if folder.is_relative_to(outputs) else folder.name
 
@@ -318,7 +321,7 @@ def _log_run(client: MlflowClient, experiment: str, run: Run, name: str, place: 
 
 
 def _log_sweep(client: MlflowClient, experiment: str, ids: Mapping[Run, str], sweep: Path) -> None:
-    """Log a sweep to an experiment, with its files, as the parent of the MLflow runs ``ids``."""
+    """Log a sweep and its files to an experiment, as the parent of the MLflow runs ``ids``."""
     for earlier in client.search_runs([experiment], f"tags.sweep = '{sweep.name}'"):
         client.delete_run(earlier.info.run_id)
     tags = {"sweep": sweep.name}

@@ -36,7 +36,7 @@ def no_such(what: str, name: str, known: Iterable[Any], dot: str = "") -> str:
     what
         Description of the unknown thing, such as ``algorithm 'rakr'``.
     name
-        Its name, compared with the known names.
+        Name of the unknown thing, which is compared with the known names.
     known
         Known names.
     dot

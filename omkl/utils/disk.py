@@ -82,7 +82,7 @@ def write_atomically(path: Path, data: bytes | str | Iterable[str], sync: bool =
 
 
 def point_to(link: Path, folder: Path) -> bool:
-    """Create or replace a symbolic link to a folder. Return False if that fails.
+    """Create or replace a symbolic link to a folder. Return False if no link can be created.
 
     An existing file or folder with the name of the link is not replaced. Some file systems have no
     links.
@@ -100,7 +100,10 @@ def point_to(link: Path, folder: Path) -> bool:
 
 
 def remove_abandoned(folder: Path) -> None:
-    """Remove temporary files and folders of killed processes: those unchanged for a day."""
+    """Remove temporary files and folders that have not changed for a day.
+
+    Such files and folders belong to processes that were killed.
+    """
     for path in folder.glob(f"{STAGING}*"):
         with contextlib.suppress(OSError):  # another process may rename or remove it
             inside = path.iterdir() if path.is_dir() and not path.is_symlink() else ()

@@ -30,13 +30,13 @@ GROUP = "omkl.algorithms"
 
 
 class ModuleProblem(ValueError):
-    """Error: a named module is missing or cannot be imported. The text names it."""
+    """Error: a named module is missing or cannot be imported. The text names the module."""
 
 
 class EntryPoint(NamedTuple):
     """Algorithm of an installed package.
 
-    module   its module
+    module   name of the module that defines the algorithm
     package  name of the package, for messages
     """
 
@@ -137,7 +137,7 @@ def conf_folders() -> list[Path]:
 
 
 def load(module: str) -> ModuleType:
-    """Import a module that the user named. Raises ModuleProblem with the reason and the line."""
+    """Import a module that the user named. Raises ModuleProblem with the error and its line."""
     require(module)
     try:
         found = importlib.import_module(module)
@@ -168,7 +168,7 @@ def digest_of(module: str) -> str:
 
 
 def edited(modules: Iterable[str]) -> list[str]:
-    """Return the modules whose sources have changed since they were imported."""
+    """Return the modules whose sources have changed since the first call of ``digest_of``."""
     return [name for name in modules if _digest_now(name) != digest_of(name)]
 
 

@@ -189,13 +189,13 @@ def summary(name: str) -> str:
 
 
 def paper(name: str) -> str:
-    """Return the paper to cite for an algorithm, from its docstring; "" if it names none."""
+    """Return the paper to cite for an algorithm; "" if the docstring names no paper."""
     found = re.search(r"^Paper +(.*\n(?: {4,}.*\n)*)", docstring(name) + "\n", re.MULTILINE)
     return " ".join(found[1].split()).replace("``", "") if found else ""
 
 
 def docstring(name: str) -> str:
-    """Return the docstring of an algorithm, which describes its paper, or ""."""
+    """Return the docstring of an algorithm, or "" if there is none."""
     entry = _entry(name)
     if entry is not None:
         return _docstring_in(entry.path, entry.definition)
@@ -205,7 +205,11 @@ def docstring(name: str) -> str:
 
 
 def _docstring_in(path: Path, definition: str) -> str:
-    """Return the docstring of a class in a file, or of the file; "" if Python cannot parse it."""
+    """Return the docstring of the class ``definition`` in a file.
+
+    If ``definition`` is "", return the docstring of the module. The result is "" if there is no
+    docstring, or if Python cannot parse the file.
+    """
     try:
         return _docstrings(path, path.stat().st_mtime_ns).get(definition, "")
     except SyntaxError:  # its import reports the error

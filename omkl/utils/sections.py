@@ -112,7 +112,7 @@ def _explained(model: type[Section], content: Any, where: str, error: Any) -> st
 
 
 def _section_of(field: Any) -> type[Section] | None:
-    """Return the model of a field that is a section (or null), else None."""
+    """Return the model of a field whose value is a section or null; None for other fields."""
     kinds = [field.annotation, *getattr(field.annotation, "__args__", ())]
     return next((k for k in kinds if isinstance(k, type) and issubclass(k, Section)), None)
 
