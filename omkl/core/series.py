@@ -579,7 +579,8 @@ def _highest(peaks: list[int], r: np.ndarray) -> list[int]:
     The first is the shortest lag whose peak is at least NEARLY times as high as the highest peak.
     The second is the highest peak among the lags that divide the first lag. If there is none, it is
     the highest of all peaks, unless its lag is twice the first: then it is the first lag again. The
-    list is empty if the first lag is less than SHORTEST.
+    list is empty if the first lag is less than SHORTEST. Noise moves a peak by a few rows, which
+    ``_moved`` corrects.
     """
     highest = max(peaks, key=lambda k: r[k], default=0)
     first = next((k for k in peaks if r[k] >= NEARLY * r[highest]), 0)
@@ -587,7 +588,18 @@ def _highest(peaks: list[int], r: np.ndarray) -> list[int]:
         return []
     others = [k for k in peaks if LAST_LAG < k < first and first % k == 0]
     other = first if highest == 2 * first else highest  # twice a season is a lag of its inputs
-    return [first, max(others, key=lambda k: r[k], default=other)]
+    return [_moved(k, r) for k in (first, max(others, key=lambda k: r[k], default=other))]
+
+
+def _moved(k: int, r: np.ndarray) -> int:
+    """Return the lag within a tenth of k that has, with its multiples, the highest mean of r.
+
+    If a lag is wrong by one row, its j-th multiple is wrong by j rows, where r is lower.
+    """
+    w, longest = max(1, k // 10), len(r) - 1
+    near = range(k - w, min(k + w, longest) + 1)
+    n = longest // near[-1]
+    return max((k, *near), key=lambda m: r[m : n * m + 1 : m].mean())  # k wins a tie
 
 
 def _of_phases(d: np.ndarray, m: int) -> np.ndarray:

@@ -508,9 +508,9 @@ class TargetSeries:
 
         The first search takes place after EARLY targets, and a further one each time the number of
         targets has doubled, until this number exceeds SEARCHED. In a stream of several series the
-        searches go on until it exceeds MOST, as long as no season is found. A season is not added
-        if its length is within 5 % of a known season, because the lags of the known season are
-        inputs already.
+        searches go on until it exceeds MOST, as long as no season is found. A new season that
+        differs by at most 5 % from a known one replaces it, because it is found from more targets.
+        If the dates suggest the length of the known season, this season is kept instead.
         """
         assert self._first is not None
         first = self._first.joined(self._d)
@@ -518,9 +518,11 @@ class TargetSeries:
         for parts, array in zip(self._first, first, strict=True):
             parts[:] = [array[has]]
         X, _, y, slots, _ = self._first.joined(self._d)
-        found = series.find_seasons(y, slots, self._likely(X, slots))
-        new = [m for m in found if all(abs(m - k) > NEXT * k for k in self.seasons)]
-        seasons, n = tuple(sorted((*self.seasons, *new))), self._next
+        likely = self._likely(X, slots)
+        found = series.find_seasons(y, slots, likely)
+        kept = [k for k in self.seasons if k in (*likely, *found) or not _is_near(k, found)]
+        new = [m for m in found if not _is_near(m, kept)]
+        seasons, n = tuple(sorted((*kept, *new))), self._next
         goes_on = n < SEARCHED or (self._has_series and not seasons and n < MOST)
         self._next = 2 * n if goes_on else NEVER
         if new:
@@ -680,3 +682,8 @@ def _of_target(units: Units, ends: Ends) -> Ends:
 def _scaled(units: Units, y: np.ndarray) -> np.ndarray:
     """Return targets y (n,) in units of their rows, clipped; NaN for a row without units."""
     return np.clip(units.of(y), -FARTHEST_TARGET, FARTHEST_TARGET)
+
+
+def _is_near(m: int, lengths: Sequence[int]) -> bool:
+    """Return whether m differs by at most NEXT from one of the lengths, relative to it."""
+    return any(abs(m - k) <= NEXT * k for k in lengths)

@@ -100,6 +100,9 @@ def test_random_walks_noise_and_sorted_targets_have_no_season():
         assert find_seasons(shared, np.tile(np.arange(20), 75)) == ()
     wave = np.sin(np.arange(1500) * 2 * np.pi / 50)  # noise hides it in changes from row to row
     assert find_seasons(wave + rng.normal(size=1500), one) == (50,)
+    for n, least in ((188, 15), (376, 19)):  # of 20 waves
+        waves = np.sin(np.arange(n) * 2 * np.pi / 24) + 0.1 * rng.normal(size=(20, n))
+        assert sum(find_seasons(y, one[:n]) == (24,) for y in waves) >= least
 
 
 @pytest.mark.parametrize(
