@@ -324,7 +324,7 @@ def parse(text: str) -> Override:
         override = parsed(text)
     except (HydraException, ValueError) as error:  # ValueError: a number of thousands of digits
         if not re.fullmatch(r"[\w\s.,*/^()+-]+", value):
-            if (quoted := _FOREIGN.sub(_quoted, value)) != value:
+            if (quoted := _FOREIGN.sub(lambda m: m[0] if m[1] else f'"{m[0]}"', value)) != value:
                 return parse(f"{key}={quoted}")
             reason = str(error).splitlines()[0].partition(" expecting")[0]
             raise UsageError(
@@ -342,10 +342,6 @@ def parse(text: str) -> Override:
 
 # A text in quotes, or a word with letters that Hydra's grammar lacks: [größe, "b c"].
 _FOREIGN = re.compile(r"""(["']).*?\1|[^\s,\[\]{}:"']*[^\x00-\x7f][^\s,\[\]{}:"']*""")
-
-
-def _quoted(found: re.Match[str]) -> str:
-    return found[0] if found[1] else f'"{found[0]}"'
 
 
 # --- Jobs of a sweep ------------------------------------------------------------------------------

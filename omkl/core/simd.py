@@ -433,11 +433,8 @@ if ENABLED:
 
         _code_of(function, lambda pack: types.float64)(build)
 
-    def _larger(builder: Any, low: Any, high: Any) -> Any:
-        return builder.select(builder.fcmp_ordered(">", high, low), high, low)
-
-    _halved(total, lambda builder, low, high: builder.fadd(low, high))
-    _halved(largest, _larger)
+    _halved(total, lambda b, low, high: b.fadd(low, high))
+    _halved(largest, lambda b, low, high: b.select(b.fcmp_ordered(">", high, low), high, low))
 
     @_code_of(totals, _a_pack)
     def _totals(context: Any, builder: Any, kinds: Any, args: Any) -> Any:

@@ -131,7 +131,9 @@ def _without_copies(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Leave out the arrays of later outputs that equal those of the first output."""
     found = {}
     for name, array in arrays.items():
-        like = arrays.get(f"output.0.{name.split('.', 2)[-1]}") if _is_further(name) else None
+        of_first = f"output.0.{name.split('.', 2)[-1]}"
+        is_further = name.startswith("output.") and name != of_first
+        like = arrays.get(of_first) if is_further else None
         if like is None or array.size == 1 or not np.array_equal(array, like):
             found[name] = array
     return found
@@ -142,10 +144,6 @@ def _with_copies(arrays: Mapping[str, np.ndarray], n_outputs: int) -> dict[str, 
     first = {n.removeprefix("output.0."): a for n, a in arrays.items() if n.startswith("output.0.")}
     copies = {f"output.{k}.{n}": a for k in range(1, n_outputs) for n, a in first.items()}
     return copies | dict(arrays)
-
-
-def _is_further(name: str) -> bool:
-    return name.startswith("output.") and not name.startswith("output.0.")
 
 
 def _packed(arrays: Mapping[str, np.ndarray]) -> bytes:

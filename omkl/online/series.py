@@ -388,8 +388,7 @@ class TargetSeries:
         units = series.units_of(self.state, self._lags, np.array([slot]))
         units.candidates[0, OWN] = 0.0
         if units.scale[0] > 0.0:
-            row = self._inputs(x[None, :], units)[0]
-            units.candidates[0, OWN], _ = learner.predict_one(row)
+            units.candidates[0, OWN], _ = learner.predict_one(self._inputs(x[None, :], units)[0])
         self._complete(units, np.array([raw]))
         y_hat, deviation = series.mixed(self.state, units)
         prediction = RowUnits(self.n_rows, self.version, units, learner.context())
@@ -515,8 +514,7 @@ class TargetSeries:
         assert self._first is not None
         first = self._first.joined(self._d)
         has = first[SLOTS] != NO_SLOT
-        for parts, array in zip(self._first, first, strict=True):
-            parts[:] = [array[has]]
+        self._first = FirstRows(*([array[has]] for array in first))
         X, _, y, slots, _ = self._first.joined(self._d)
         likely = self._likely(X, slots)
         found = series.find_seasons(y, slots, likely)

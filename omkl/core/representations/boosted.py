@@ -215,8 +215,10 @@ def fresh_boosted(
     """
     E, C = len(n_columns), max(n_columns)
     n_places = (n_rows or window_rows(C)) + C + E * n_trees
+    rows = np.zeros((C, n_places))  # takes no memory before it is written
+    rows[0, 0] = np.nan  # so that snapshots may contain missing inputs
     return Boosted(
-        rows=np.full((C, n_places), np.nan),  # NaN, so that snapshots may contain missing inputs
+        rows=rows,
         labels=np.zeros((1 if of_classes else E, n_places)),
         n_columns=np.array(n_columns),
         n=np.zeros(1, dtype=np.int64),
