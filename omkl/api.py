@@ -222,7 +222,9 @@ def panel(
 def columns(
     frame: pd.DataFrame, target: str | None = None, columns: Mapping[str, str] | None = None
 ) -> pd.DataFrame:
-    """Return how the columns of a data frame become inputs. The rules are those for files.
+    """Return a table that shows how the columns of a data frame become inputs.
+
+    The rules are those for files.
 
     Parameters
     ----------

@@ -66,7 +66,7 @@ class _Online(LearnerParameters, base.Estimator):
 
     @property
     def new_categories(self) -> dict[str, Counter[str]]:
-        """Number of rows with each category that is not declared, by column and category."""
+        """Number of rows with each undeclared category, as {column: {category: number}}."""
         return {} if self._learner is None else self._learner.new_categories
 
     def _further(self) -> dict[str, Any]:

@@ -232,10 +232,10 @@ class OnlineMKLRegressor(RegressorMixin, RegressorParameters, _Online):
     past_targets
         Whether predictions may use the latest targets. True: rows are learned in order, as by
         ``omkl-run``, and predictions use the latest targets. False: rows are learned in random
-        order, in which past targets carry no information. "auto": in order in ``partial_fit``, and
-        in random order in ``fit``, after which the row to predict need not follow the last learned
-        row. With ``series`` or ``lags``, or an algorithm without past targets, "auto" always learns
-        in order.
+        order, in which past targets carry no information. "auto": ``partial_fit`` learns in order,
+        and ``fit`` in random order, because the rows to predict after ``fit`` need not follow the
+        last learned row. If ``series`` or ``lags`` is set, or the algorithm uses no past targets,
+        ``fit`` also learns in order.
 
     Attributes
     ----------
@@ -315,8 +315,8 @@ class OnlineMKLRegressor(RegressorMixin, RegressorParameters, _Online):
 
         Nothing is learned. With m outputs the result is (n, m, 2). Intervals learn from the errors
         of the predictions in ``fit`` and ``partial_fit``. They adapt so that the share ``interval``
-        of the targets lies inside. The ends are NaN before the first error, and as long as the
-        standard deviation of the learner is unknown.
+        of the targets lies inside. The ends are NaN before the first error is learned. With
+        ``series`` or a season they are NaN until two targets of the row's series differ.
         """
         return np.concatenate([self.learner_.predict_interval(r) for r in self._blocks(X)])
 

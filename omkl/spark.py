@@ -169,7 +169,7 @@ def learner_of_bucket(
 
 @functools.lru_cache(maxsize=4)
 def _empty_learner(made: bytes) -> Any:
-    """Return a new learner.
+    """Return a learner that has learned no row. The caller must copy it before it learns.
 
     The result is cached, because drawing features and loading compiled code take long.
     """

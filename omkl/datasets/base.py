@@ -129,7 +129,7 @@ NAME = (
 
 
 def is_name(value: Any) -> bool:
-    """Return whether a value is a valid name of a folder; ``NAME`` describes such names."""
+    """Return whether a value is a valid name of a folder. ``NAME`` describes the valid names."""
     return (
         isinstance(value, str)
         and re.fullmatch(r"[\w-][\w.-]*", value) is not None
@@ -218,7 +218,10 @@ def _in_words(error: Exception) -> str:
 
 
 def different_lengths(problem: str) -> str:
-    """Return the last part of the message for rows that do not fit the header."""
+    """Return the error message for rows of different lengths, without the name of the file.
+
+    ``problem`` states which row has too many cells.
+    """
     return (
         f"rows of different lengths: {problem}. Correct the file, pass over lines above the header "
         "with dataset.skip_lines, or look at dataset.delimiter."

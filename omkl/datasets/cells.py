@@ -189,13 +189,14 @@ def has_codes(series: pd.Series) -> bool:
 
 
 def number_format(counts: Mapping[str, int], decimal: str) -> NumberFormat | None:
-    """Return the number format that can read most cells of a column of text.
+    """Return the number format that can read most cells of a column of text, or None.
 
     ``counts`` is the number of cells with each text. If two formats read equally many cells, the
-    one with the ``decimal`` mark is chosen. Return None if the format reads less than half of the
-    cells, or less than 90 % if numbers have a unit. Also return None if the numbers seem to be
-    codes. This is the case if less than 90 % of the cells are numbers, no number has a sign or a
-    mark, and the other cells contain at least two different texts, or a flag such as "true".
+    one with the ``decimal`` mark is chosen. The result is None in two cases:
+
+    - The format reads less than half of the cells, or less than 90 % if numbers have a unit.
+    - Numbers seem to be codes. Less than 90 % of the cells are numbers, and no number has a sign or
+      a mark. The other cells contain at least two different texts, or a flag such as "true".
     """
     if counts and all(text in FLAGS for text in counts):
         return NumberFormat(flags=True)

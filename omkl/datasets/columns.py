@@ -391,8 +391,8 @@ class Column:
     Attributes
     ----------
     kind
-        Kind of the column, shown to the user: "numbers", "categories", ... as in the docstring of
-        this module, "as named" or "target".
+        Kind of the column, shown to the user. The docstring of this module lists the kinds. Two
+        further kinds are "as named", an identifier that the user chose as an input, and "target".
     inputs
         Names of the inputs that a cell becomes.
     why
@@ -416,7 +416,7 @@ class Column:
         cure: str = INPUT_CURE,
         new: dict[str, Counter[str]] | None = None,
     ) -> np.ndarray:
-        """Return the cells as numbers (n, inputs), NaN for a missing cell.
+        """Return the cells as numbers (n, k) for the k ``inputs``; NaN for a missing cell.
 
         Parameters
         ----------
@@ -581,9 +581,9 @@ class Column:
         return self.changed(why="; ".join(filter(None, (self.why, *notes))))
 
     def as_named(self, why: str, where: str) -> Column:
-        """Return the column as an input, even if it is an identifier, because the user named it.
+        """Return the column that the user named as an input, even if it is an identifier.
 
-        Raises DataError if the column cannot be an input.
+        ``why`` is a further remark for the user. Raises DataError if the column cannot be an input.
         """
         if not self.recipe:
             raise DataError(f"{where}: column {self.name!r} is no input: {self.why}.")

@@ -123,7 +123,7 @@ def of_first_rows(
 def of_new_categories(new: NewCategories, cure: str = "columns='{}: text'") -> Iterator[str]:
     """Yield a warning for each column with categories that did not occur in the first rows.
 
-    ``cure`` is a declaration that gives the categories inputs, with {} for the column's name.
+    ``cure`` is advice on how new categories get inputs. It contains {} for the column's name.
     """
     for column, words in new.items():
         counts = (f"{word} ({n:,})" for word, n in words.most_common())

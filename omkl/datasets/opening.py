@@ -245,8 +245,8 @@ def _provenance(
     """Return the provenance of the rows of a file: file with sha256, order, and preparation.
 
     For a user's file the provenance also describes the encoding of all ``columns`` and the layout
-    of text. For an entry of the catalogue it names the publication. If the entry lists no inputs,
-    it also describes the ``columns``.
+    of text. For an entry of the catalogue the provenance names the publication. If the entry lists
+    no inputs, the provenance also describes the ``columns``.
     """
     is_own = "path" in cfg
     file = {

@@ -11,8 +11,8 @@ rows_each      {column, rows, values}: for each value in the column, use the fir
                column; if it is -n, only the n largest
 codes          names of columns of words: replace the n-th distinct word by the number n - 1
 time_of_day    name of a column of clock times: replace a time by the fraction of the day
-one_hot        {all_but}: replace every column except this one by a 0/1 column for each of its
-               values, in sorted order
+one_hot        {all_but}: replace every column except ``all_but`` by 0/1 columns, one for each value
+               of the replaced column, in sorted order
 scale_inputs   {shift, divide}: replace each input x by (x + shift) / divide
 scale_columns  {low, high}: map each input linearly, so that its range in the file becomes
                [low, high]. A constant input becomes (low + high) / 2

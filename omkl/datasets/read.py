@@ -542,7 +542,7 @@ def _json(content: FileContent, cfg: Mapping[str, Any]) -> Iterator[pd.DataFrame
 
 
 def _json_rows(content: FileContent, cfg: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a JSON file: one object per line, or in .json also a whole table."""
+    """Yield the rows of a JSON file: one object per line. A .json file may also be one table."""
     with content.open_lines(cfg.get("encoding") or "utf-8") as file:
         lines: Iterable[str] = file
         if content.name.lower().endswith(".json"):

@@ -241,11 +241,12 @@ class TargetScaler:
         self._follow(ONE_ROW, self._one, np.empty((2, self.n_lags)), self._of_one)
 
     def _follow(self, rows: np.ndarray, y: np.ndarray, lags: np.ndarray, out: np.ndarray) -> None:
-        """Learn the targets y (n + 1,), of which the last is NaN, and set ``now`` and ``lags``.
+        """Learn n targets, and set ``now`` and ``lags`` for the next target.
 
-        ``rows`` is [0, n + 1], the bounds of the only series. For each target, its past targets are
-        written to ``lags`` (n + 1, n_lags). The scaled target, centre, unit and number of known
-        targets are written to ``out`` (4, n + 1).
+        ``y`` (n + 1,) has the targets, and NaN for the next target. ``rows`` is [0, n + 1], because
+        all rows belong to one series. For each target, its past targets are written to ``lags``
+        (n + 1, n_lags). The rows of ``out`` (4, n + 1) get the scaled target, the centre, the unit,
+        and the number of known targets.
         """
         _follow_targets(rows, ONE_SLOT, self._moments, self._last, self.scaled, y, lags, 0, out)
         _, centre, unit, n_known = out[:, -1].tolist()

@@ -112,7 +112,7 @@ class Stream:
     provenance      JSON-able: files with sha256, licence, citation, scaling and its constants
     change_rounds   first round, counted from 1, after each known change of the data
     horizon         number of rows from a row to the row whose target it predicts
-    target_delay    number of rows that wait for their targets, including the horizon
+    target_delay    number of further rows after which a target is known, delay plus horizon
     series_type     int or str, type of the series of a panel; None without series
     moments         location and scale of each column, over the rows of the latest pass so far
     late_moments    location and scale of each column, over the rows whose targets are known

@@ -69,7 +69,7 @@ class ArrayTable:
     whole
         All T rows.
     order
-        (T,) indices into ``whole``: ``order[t]`` is that of the t-th row of the stream.
+        (T,) indices: row t of the stream is row ``order[t]`` of ``whole``.
     """
 
     names: tuple[str, ...]
@@ -202,7 +202,7 @@ class FileTable:
         return columns
 
     def _target_of(self, column: Column, first: pd.DataFrame) -> Column:
-        """Return the column of the target. In a classification it has no recipe."""
+        """Return the column of the target. The target of a classification has no recipe."""
         cells = first[column.name]
         if self._cfg.get("labels") is None:
             if column.how != "numbers":

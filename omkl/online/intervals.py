@@ -71,7 +71,7 @@ class AdaptiveIntervals:
         far
             (n,) bool, whether each row has an input far outside its usual range.
         groups
-            (n,) number of the group of each row, as in ``Conformal.follow``.
+            (n,) number that identifies the group of each row, as in ``Conformal.follow``.
 
         Returns
         -------
@@ -101,7 +101,7 @@ class AdaptiveIntervals:
             Units of the rows. Errors are divided by the scale of the row's series; None: they are
             not divided.
         groups
-            (n,) number of the group of each row; None: each row is alone.
+            (n,) number that identifies the group of each row; None: each row is alone.
         """
         y, half = block.y, np.empty(len(block.y))
         if units is not None:
@@ -127,7 +127,7 @@ class AdaptiveIntervals:
         far
             Whether the row has an input far outside its usual range.
         group
-            Number of the row's group.
+            Number that identifies the row's group, see ``Conformal.follow``.
         """
         if not math.isnan(y):
             self._n_known += 1
@@ -176,7 +176,7 @@ class Width(NamedTuple):
     """Numbers that ``RowWidths`` stores with a prediction until its target arrives.
 
     numbers   (2,) expected logarithm of the absolute error, and half-width of the plain interval
-    context   (p,) ``Learner.context`` of the learner of widths at the prediction
+    context   (p,) result of ``Learner.context`` of the learner of widths, at the prediction
     """
 
     numbers: np.ndarray
@@ -234,13 +234,13 @@ POSITIVE = Annotated[np.ndarray, Range(0.0, math.inf)]
 class WidthState(NamedTuple):
     """State of ``RowWidths``, without its learner and its conformal scores.
 
-    n          (2,) number of errors so far, and of their groups of rows
-    group      (1,) number of the last group, see ``Conformal.follow``
+    n          (2,) number of errors so far, and number of their groups of rows, such as dates
+    group      (1,) number that identifies the newest of these groups, see ``Conformal.follow``
     error      (1,) running mean of absolute errors, over about 1,000 rows
     scores     (2,) fading sums of the interval scores of the plain and the learned intervals
     n_squares, squares   (N_GROUPS,) number and running mean of (error / expected error) ** 2 in
-               each group of rows
-    outputs    (WINDOW,) last outputs of the learner, in order of arrival; NaN for empty entries
+               each quarter of the rows by expected error
+    outputs    (WINDOW,) newest outputs of the learner, in order of arrival; NaN for empty entries
     """
 
     n: COUNTS
@@ -258,11 +258,11 @@ class RowWidths:
     A learner predicts the logarithm of the absolute error of a row, which gives the expected error.
     Each error is divided by the expected error of its row. Two conformal intervals follow these
     quotients: one for targets below the prediction and one for targets above. Rows are divided into
-    four groups by the rank of their expected error among the last 1,000 rows. Each group has its
-    own pair of conformal intervals. These correct the learner if it underestimates large errors.
+    quarters by the rank of their expected error among the last 1,000 rows. Each quarter has its own
+    pair of conformal intervals. The pairs correct the learner if it underestimates large errors.
 
-    The learned interval is used as long as the fading sum of its interval scores is less than that
-    of the plain interval.
+    Each interval has an interval score. After a warm-up, the learned interval is used as long as
+    the fading sum of its scores is less than the sum of the scores of the plain interval.
 
     Parameters
     ----------
@@ -344,9 +344,9 @@ class RowWidths:
         y
             Target.
         is_last
-            Whether this row was predicted last, and nothing was learned since.
+            Whether this prediction is the newest one, and no row was learned after it.
         group
-            Number of the row's group, see ``Conformal.follow``.
+            Number that identifies the row's group, see ``Conformal.follow``.
         """
         (output, half), error = width.numbers.tolist(), y - y_hat
         if math.isnan(half):  # the plain intervals have no error yet
@@ -381,7 +381,7 @@ class RowWidths:
         y
             (n,) targets, NaN where unknown.
         groups
-            (n,) number of the group of each row; None: each row is alone.
+            (n,) number that identifies the group of each row; None: each row is alone.
         """
         n = len(y)
         groups = np.full(n, ALONE) if groups is None else groups
@@ -459,7 +459,7 @@ class RowWidths:
         return self._ends(y_hat, half, sides, spread, scale, group)
 
     def _scale(self, output: float, mean: float) -> tuple[float, int]:
-        """Return the expected error of a row, and the index of its group.
+        """Return the expected error of a row, and the index of its quarter by expected error.
 
         ``output`` is the expected logarithm of the absolute error, and ``mean`` the mean absolute
         error so far. The expected error is NaN if ``output`` is NaN or ``mean`` is 0.
@@ -492,8 +492,8 @@ class RowWidths:
         """Return the interval around y_hat.
 
         If learned widths are used, ``sides`` are the widths below and above y_hat, and the standard
-        deviation comes from the expected error ``scale`` and the row's ``group``. Otherwise both
-        widths are ``half``, and the standard deviation is ``spread``.
+        deviation comes from the expected error ``scale`` and from ``group``, the index of the row's
+        quarter. Otherwise both widths are ``half``, and the standard deviation is ``spread``.
         """
         below = above = half
         if self.is_used and not math.isnan(sum(sides)):
@@ -509,8 +509,8 @@ class RowWidths:
 
         ``error`` is the target minus the prediction. ``half`` is the half-width of the plain
         interval. ``below`` and ``above`` are the widths of the learned interval. ``scale`` is the
-        expected error of the row, ``quarter`` the index of its group by expected error, and
-        ``group`` the number of its group of predictions.
+        expected error of the row, and ``quarter`` the index of its quarter by expected error.
+        ``group`` identifies the rows that were predicted together, see ``Conformal.follow``.
         """
         self._n += 1
         self._n_groups += group < 0.0 or group != self._group

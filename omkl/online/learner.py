@@ -125,8 +125,8 @@ class OnlineLearner:
                 True, except for active-learning algorithms
     spread      expected standard deviation of the error of the last prediction; NaN if unknown. For
                 ``auto`` with ``interval=`` the standard deviation depends on the row
-    interval    ends of the interval of the last prediction; NaN before the first target, and for a
-                learner without ``interval=``
+    interval    ends of the interval of the last prediction; NaN before the first error is learned,
+                and for a learner without ``interval=``
     probabilities   probability of each class at the last prediction, in the order of ``classes``;
                     () if the algorithm does not predict probabilities
 
@@ -367,7 +367,7 @@ class OnlineLearner:
 
     @property
     def n_rows(self) -> int:
-        """Largest number of rows that an output has learned."""
+        """Number of rows learned; with several outputs, the largest number over the outputs."""
         return max((target.learners[0].t for target in self._targets), default=0)
 
     def predict_one(self, x: Any, series: SeriesName | None = None) -> Any:
@@ -512,9 +512,10 @@ class OnlineLearner:
     def _fit_new_classes(
         self, rows: np.ndarray, labels: np.ndarray, added: Sequence[Any]
     ) -> Predictions:
-        """Predict and learn numeric rows (n, d) with class indices ``labels`` (n,).
+        """Predict and learn numeric rows (n, d), some of which have new classes.
 
-        Each class of ``added`` is new, and is added at its first row.
+        ``labels`` (n,) are indices of the present classes followed by the new classes ``added``. A
+        new class is added after its first row is predicted, and before this row is learned.
         """
         starts = [int(np.argmax(labels == len(self.classes) + k)) for k in range(len(added))]
         codes = 2.0 * labels - 1.0 if len(self.classes) == 2 else labels
@@ -574,9 +575,9 @@ class OnlineLearner:
         series: Sequence[SeriesName | None],
         starts: Sequence[int],
     ) -> Predictions:
-        """Predict the rows of a group, then learn the rows that are due.
+        """Predict and learn rows group by group: predict a group, then learn the rows that are due.
 
-        A row is due after ``delay`` further rows of its series.
+        A row is due when ``delay`` further rows of its series have been predicted.
         """
         found: list[RowPrediction] = []
         for first, stop in itertools.pairwise(starts):
@@ -804,13 +805,14 @@ class OnlineLearner:
         -------
         pandas.DataFrame
             One row per kernel or expert, with the columns ``prediction`` and ``weight``. A
-            prediction is in the unit of the target, and NaN if the next round would not evaluate
-            the kernel. With two classes it lies between -1 for the first and 1 for the second
-            class. If one learner learns more classes (``auto``), it is the probability of the class
-            that the expert finds most likely. If each class is learned against the rest, the
-            columns are (class, "prediction") and (class, "weight"). With several outputs they are
-            (output, "prediction") and (output, "weight"). A row is then listed if at least one of
-            its weights exceeds 0.001.
+            prediction is in the unit of the target. It is NaN if the next round would not evaluate
+            the kernel. With two classes a prediction lies between -1 for the first and 1 for the
+            second class. If one learner learns three or more classes (``auto``), a prediction is
+            the probability of the class that the expert finds most likely.
+
+            If each class is learned against the rest, the columns are (class, "prediction") and
+            (class, "weight"). With several outputs they are (output, "prediction") and (output,
+            "weight"). In both cases a row is listed if at least one of its weights exceeds 0.001.
         """
         import pandas as pd
 
@@ -928,7 +930,7 @@ class OnlineLearner:
 
     @property
     def series(self) -> tuple[SeriesName, ...]:
-        """Series in memory. If ``max_series`` is reached, a new series replaces the first one."""
+        """Series in memory. With ``max_series`` the first of them is the next to be replaced."""
         return () if self._slots is None else self._slots.names
 
     @property
@@ -976,9 +978,9 @@ class OnlineLearner:
     def _rows_with_series(
         self, X: Any, series: Any
     ) -> tuple[Any, np.ndarray | None, list[SeriesName]]:
-        """Return X without its column of series, the series of the rows, and their names.
+        """Return X without its column of series, codes (n,) of the series, and their names.
 
-        The series (n,) are indices of the names. They are None if the learner has no series.
+        ``names[codes[k]]`` is the series of row k. If the learner has no series, ``codes`` is None.
         """
         if self._slots is None:
             self._refuse_series(series)
@@ -1052,8 +1054,8 @@ class OnlineLearner:
     ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
         """Return rows standardised for learning, rows standardised for prediction, and a mask.
 
-        For prediction each row of a group is standardised by itself and by the rows before the
-        group. The second result is None if it equals the first. The mask is ``Block.far``.
+        For prediction a row is standardised by the moments of the row itself and of all rows before
+        its group. The second result is None if it equals the first. The mask is ``Block.far``.
         """
         if len(starts) == len(X) + 1:
             learned, far = self._standardised(X, learns=True)

@@ -54,7 +54,7 @@ class Model(NamedTuple):
     """Content of a model file.
 
     settings   settings of the learner
-    arrays     its state, by name
+    arrays     arrays of the learned state, by name
     version    version of omkl that wrote the file
     code       digest of the sources that wrote the file; "" if unknown
     columns    encodings of the columns of a table; None if all columns are numbers

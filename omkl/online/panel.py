@@ -44,7 +44,7 @@ class Scaler(NamedTuple):
 
     inputs   (S, d, N_NUMBERS) moments of the inputs; d is 0 if all series share their scaling
     targets  (S, 1, N_NUMBERS) moments of the targets
-    last     (S, n_lags) last targets, the oldest first
+    last     (S, n_lags) newest targets of each series, the oldest of them first
     units    (S, 4) units of the errors, as in ``SeriesConformal``; None without intervals
     """
 
@@ -148,7 +148,7 @@ class Panel:
 
     @property
     def names(self) -> tuple[SeriesName, ...]:
-        """Series in memory. If ``max_series`` is reached, a new series replaces the first one."""
+        """Series in memory. With ``max_series`` the first of them is the next to be replaced."""
         return self._slots.names
 
     @property
@@ -222,9 +222,9 @@ class Panel:
         -------
         Predictions
             Prediction of each row, made before its target was learned, as for ``OnlineLearner``.
-            An interval is NaN before the first error of its series. All intervals are NaN until one
-            series has an error other than 0 and then a further error. From then on the interval of
-            a series whose errors are all 0 has width 0.
+            An interval is NaN before the first error of its series. Intervals of all series are NaN
+            until one series has had an error other than 0, and a further error after it. From then
+            on a series whose errors are all 0 has intervals of width 0.
 
         Raises
         ------

@@ -19,9 +19,8 @@ ROWS, PREDICTIONS, SERIES = "recent.rows", "recent.predictions", "recent.series"
 class TargetTransform(NamedTuple):
     """Box-Cox transform of targets, (y ** power - 1) / power; log y for the power 0.
 
-    The transform is increasing, so its inverse maps the median of the transformed targets to the
-    median of the targets. The inverses of the ends of an interval bound an interval with the same
-    coverage.
+    The transform is increasing. Its inverse therefore maps the median of the transformed targets to
+    the median of the targets, and the ends of an interval to ends with the same coverage.
     """
 
     power: float

@@ -38,7 +38,7 @@ CURE = "Write it in this way, make it NaN or None, or leave the column out."
 
 
 class Block(NamedTuple):
-    """Scaled rows and their targets, in groups. A group is predicted before any row is learned.
+    """Scaled rows and their targets, in groups. A group is predicted before its rows are learned.
 
     X        (n, d + lags) rows scaled for learning; the columns for past targets are not filled yet
     ahead    (n, d + lags) the same rows, each scaled by the moments of the row itself and of the
@@ -78,7 +78,7 @@ class Rows:
     inputs
         Names (d,) of the inputs of a learner.
     named
-        Whether a row may be a mapping.
+        Whether a row may be a mapping of names to values.
     columns
         Encodings of the columns of a row; () if each column is an input as it is.
     left_out

@@ -92,8 +92,8 @@ class RowUnits(NamedTuple):
     def of_numbers(self, numbers: np.ndarray) -> RowUnits:
         """Return the object whose method ``numbers`` returned the array ``numbers`` (p,).
 
-        Its fields have the shapes of the fields of this object. It has no units if its version
-        differs from the version of this object.
+        The fields of the result have the shapes of the fields of ``self``. If the version of the
+        result differs from ``self.version``, the result has no units.
         """
         head, version = int(numbers[0]), float(numbers[1])
         if self.units is None or version != self.version:
@@ -125,8 +125,8 @@ class TargetSeries:
     late
         Number of further rows of a series after which a target is known.
     make_widths
-        Function of the number of inputs that returns new learned widths; None: the intervals have
-        one width in units.
+        Function of the number of inputs that returns new learned widths; None: all intervals have
+        the same width in units of their series.
 
     Attributes
     ----------
@@ -228,8 +228,8 @@ class TargetSeries:
     def n_before_search(self, block: Block) -> int:
         """Return how many rows of a block precede the next search, or the next change of units.
 
-        Both take place between two groups of rows. The result is 0 if one of them is due already.
-        The next group must then be learned with ``learn_row``.
+        A search or a change takes place between two groups of rows. If one is due already, the
+        result is 0, and the caller must learn the next group with ``learn_row``.
         """
         n = len(block.y)
         if self._first is None:
@@ -333,7 +333,7 @@ class TargetSeries:
         block, trace, units
             Rows, predictions of the mixture, and units of the rows.
         half
-            Half-widths of the plain intervals in units (n,).
+            Half-widths (n,) of the plain intervals, in units of the series.
         rounds
             Number of rows learned before each prediction (n,).
         """
@@ -355,8 +355,8 @@ class TargetSeries:
         X, slots
             Rows and their slots.
         y_hat, half, spread, far
-            Predictions, half-widths of plain intervals in units, standard deviations, and whether
-            each row is far out, (n,).
+            (n,) each: predictions, half-widths of the plain intervals in units of the series,
+            standard deviations, and whether a row has an input far outside its usual range.
         """
         assert self.widths
         units = series.units_of(self.state, self._lags, slots)
@@ -408,7 +408,7 @@ class TargetSeries:
         y_hat
             First result of ``predict_row`` for this row.
         is_last
-            Whether this row was predicted last, and nothing was learned since.
+            Whether this prediction is the newest one, and no row was learned after it.
         """
         if self._due and prediction.round >= self._due:
             self._change()
@@ -436,16 +436,18 @@ class TargetSeries:
     def ends_of_row(
         self, x: np.ndarray, part: RowUnits, y_hat: float, half: float, spread: float, far: bool
     ) -> tuple[Ends, RowUnits]:
-        """Return the interval of a row that ``predict_row`` predicted, and ``part`` with its width.
+        """Return the interval of a row that ``predict_row`` predicted, and a copy of ``part``.
+
+        The copy has the learned width of the row in its field ``width``.
 
         Parameters
         ----------
         x, part, y_hat, spread
             Row, and the results of ``predict_row``.
         half
-            Half-width of the plain interval in units.
+            Half-width of the plain interval, in units of the series.
         far
-            Whether the row is far out.
+            Whether the row has an input far outside its usual range.
         """
         units = part.units
         assert self.widths and units
@@ -488,7 +490,7 @@ class TargetSeries:
             self._due = self.n_rows
 
     def _change(self) -> None:
-        """Replace the units by the units with new seasons, if any. Search again if it is due."""
+        """Use the prepared units with new seasons, if any. Then search if a search is due."""
         self._due = 0
         if made := self._successor:
             self._replay(self.n_rows, n_left=0)
@@ -505,11 +507,13 @@ class TargetSeries:
     def _search(self) -> None:
         """Search for seasons. If new ones are found, prepare units with them.
 
-        The first search takes place after EARLY targets, and a further one each time the number of
-        targets has doubled, until this number exceeds SEARCHED. In a stream of several series the
-        searches go on until it exceeds MOST, as long as no season is found. A new season that
-        differs by at most 5 % from a known one replaces it, because it is found from more targets.
-        If the dates suggest the length of the known season, this season is kept instead.
+        The first search takes place after EARLY targets, and a further search each time their
+        number has doubled. The last search is the first with at least SEARCHED targets. In a stream
+        of several series without a season, it is the first with at least MOST targets.
+
+        If a new season differs by at most 5 % from a known season, only one of the two remains: the
+        known season if the dates suggest its length, and otherwise the new season, which is found
+        from more targets.
         """
         assert self._first is not None
         first = self._first.joined(self._d)
@@ -540,7 +544,7 @@ class TargetSeries:
         """Let the successor, the units with new seasons, learn stored rows in ``n_times`` turns.
 
         A turn ends after REPLAYED rows. It ends earlier if trees grow, which takes up to 10 ms. The
-        last ``n_left`` groups are not learned, because the last one may be incomplete. Return
+        newest ``n_left`` groups are left out, because the newest group may be incomplete. Return
         whether all other groups are learned.
         """
         made, stored = self._successor, self._first
@@ -560,7 +564,7 @@ class TargetSeries:
         return len(ends) <= n_left
 
     def _learn_again(self, first: Sequence[np.ndarray], stop: int) -> None:
-        """Learn the next group of stored rows, which ends before ``stop``."""
+        """Learn the next group of the stored rows ``first``. It ends before the row ``stop``."""
         group = np.arange(self.n_rows, stop)
         X, raw, y, slots, rounds = (array[group[first[SLOTS][group] != NO_SLOT]] for array in first)
         far = np.zeros(len(y), dtype=np.bool_)
@@ -678,10 +682,10 @@ def _of_target(units: Units, ends: Ends) -> Ends:
 
 
 def _scaled(units: Units, y: np.ndarray) -> np.ndarray:
-    """Return targets y (n,) in units of their rows, clipped; NaN for a row without units."""
+    """Return targets y (n,) in units of their series, clipped; NaN for a row without units."""
     return np.clip(units.of(y), -FARTHEST_TARGET, FARTHEST_TARGET)
 
 
 def _is_near(m: int, lengths: Sequence[int]) -> bool:
-    """Return whether m differs by at most NEXT from one of the lengths, relative to it."""
+    """Return whether m differs from one of the ``lengths`` k by at most NEXT * k."""
     return any(abs(m - k) <= NEXT * k for k in lengths)

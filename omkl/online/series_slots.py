@@ -44,7 +44,7 @@ class SeriesSlots:
 
     @property
     def names(self) -> tuple[SeriesName, ...]:
-        """Series in memory. If ``max_series`` is reached, a new series replaces the first one."""
+        """Series in memory. With ``max_series`` the first of them is the next to be replaced."""
         return tuple(self._slots)
 
     @property
@@ -135,7 +135,7 @@ def with_series(X: Any, column: str | None, series: Any, cure: str) -> tuple[Any
     Parameters
     ----------
     X
-        Rows: an array, a frame, or a list of rows, also by name.
+        Rows: an array, a frame, or a list of rows, which may be mappings by name.
     column
         Name of the column of series; None if X has no such column.
     series

@@ -54,7 +54,7 @@ class LearnerSettings:
                         frequencies are placed
     inputs              names of the inputs in the order of the columns; () until the first row
                         decides them
-    named               whether a row may be a mapping by name
+    named               whether a row may be a mapping of names to values
     classes             classes of a classification, () for a regression. The first of two classes
                         has the code -1
     scaling             "columns" or "none", see ``omkl.datasets.stream``

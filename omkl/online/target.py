@@ -43,7 +43,7 @@ class TargetLearner:
     series
         Units of each series, or the search for a season; None if the learner has neither.
     moves
-        Whether targets are standardised by the targets that were known at the prediction.
+        Whether each target is standardised by the targets that were known at its prediction.
     softens
         Whether large inputs and targets are reduced by ``softened`` before core learners read them.
     """
