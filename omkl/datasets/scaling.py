@@ -323,7 +323,8 @@ class LevelMeans:
     def of_row(self, x: np.ndarray) -> np.ndarray:
         """Return the mean target and the number of targets of each level in the row x (d,).
 
-        The result (2 L,) is what ``filled`` writes at ``places``. Nothing changes.
+        The result (2 L,) has the inputs that ``filled`` computes, in order of their indices in x.
+        Nothing changes.
         """
         return self.filled(x[None, :])[0, self.places]
 

@@ -247,9 +247,9 @@ class Stream:
         return {c: s for c, s in self._by_column(self.moments.shares_beyond) if s >= HEAVY}
 
     def _by_column(self, values: np.ndarray) -> Iterable[tuple[str, float]]:
-        """Return pairs (column, value). ``values`` (d,) belong to the inputs.
+        """Return pairs (column, value) for ``values`` (d,) of the inputs.
 
-        The value of a column is the largest value of its inputs.
+        The value of a column is the largest value of the inputs that encode the column.
         """
         column_of = {name: c.name for c in self.columns for name in c.inputs}
         largest: dict[str, float] = {}

@@ -45,7 +45,7 @@ class AdaptiveIntervals:
     Parameters
     ----------
     settings
-        Level and rate.
+        Level and rate of the intervals.
     late
         Whether to ignore the first error. Set this if targets are standardised online: before the
         first target there is no scale, so the first error is not comparable with later ones.

@@ -439,7 +439,10 @@ class OnlineLearner:
         self._count(new)
 
     def _numbers(self, x: Any, new: dict[str, Counter[str]] | None = None) -> np.ndarray:
-        """Return the row x as numbers (d,). Raises DataError naming an invalid cell."""
+        """Return the row x as numbers (d,), and count new categories in ``new``, by column.
+
+        Raises DataError naming an invalid cell.
+        """
         try:
             return without_levels(self._table.one(x, new), self._unread)
         except DataError as error:
@@ -1183,10 +1186,13 @@ class OnlineLearner:
 
         Parameters
         ----------
-        X, y
-            Rows (n, d) of scaled inputs. Further columns for past targets, (n, d + lags), are
-            ignored. Inputs are not scaled if the algorithm standardises them itself. Targets (n,),
-            or (n, m) of m outputs; NaN for an unknown target, and class codes in a classification.
+        X
+            Rows (n, d) of inputs. The caller has scaled the inputs, unless the algorithm
+            standardises them itself. X may have further columns for past targets, (n, d + lags),
+            which are ignored.
+        y
+            Targets (n,), or (n, m) of m outputs; NaN for an unknown target. In a classification
+            targets are class codes.
         far
             (n,) bool, whether each row has an input far outside its usual range, so that its
             interval is wider; None: no row has one.

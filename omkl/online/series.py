@@ -183,7 +183,7 @@ class TargetSeries:
             self.widths = self._make_widths(n_inputs)
 
     def _inputs(self, X: np.ndarray, units: Units) -> np.ndarray:
-        """Return what the learner in units reads for the rows X (n, d + lags).
+        """Return the inputs of the learner in units for the rows X (n, d + lags).
 
         The columns are the d inputs without lags, ``units.inputs``, and waves of the calendar.
         """
