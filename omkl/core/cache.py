@@ -76,7 +76,7 @@ class KeptCode(NullCache):
     folder
         Folder of the files.
     module
-        Module outside the package whose steps the function calls; "" for none.
+        Name of the module outside the package whose code the function calls; "" for none.
     digest
         Digest of the sources of ``module``.
     """

@@ -129,19 +129,20 @@ def inlined(function: F) -> F:
 
 
 def overloads(function: Any) -> Any:
-    """Return a decorator for the function that chooses, by argument types, what compiled code runs.
+    """Return a decorator that provides the compiled form of ``function``.
 
-    Compiled calls of ``function`` run the implementation that the decorated function returns.
+    The decorated function gets the argument types of a compiled call, and returns the
+    implementation that this call runs.
     """
     return overload(function, jit_options=INSIDE)  # type: ignore[arg-type]
 
 
 def dispatch(step: Any, kind: type, function: Callable[..., Any]) -> None:
-    """Register ``function`` as the form of ``step`` for a first argument of class ``kind``.
+    """Register an implementation of ``step`` for first arguments of class ``kind``.
 
-    ``step`` is a ``functools.singledispatch`` function, which chooses by class in plain Python.
-    Compiled code chooses by the same class at compile time. One could also pass ``function`` as an
-    argument, but the types of functions are not stable keys for the cache on disk.
+    Plain Python chooses the implementation when ``step`` is called, compiled code when it is
+    compiled. The implementation is not passed as an argument, because the types of functions are
+    not stable keys for the cache on disk.
 
     Parameters
     ----------
@@ -179,10 +180,10 @@ def qualify_name(kind: type) -> None:
 
 
 def element(columns, s):
-    """Return element s of a NamedTuple of arrays (S, ...), nested ones included.
+    """Return element s of each array (S, ...) of a NamedTuple, whose fields may be NamedTuples too.
 
-    The result has the same fields, with numbers or views in place of the arrays. A shared array
-    (1, ...) gives its only element for every s.
+    The result has the same fields, with a number or a view in place of each array. An array
+    (1, ...) is shared: its only element is returned for every s.
     """
     if isinstance(columns, tuple):
         return type(columns)(*(element(column, s) for column in columns))
@@ -190,14 +191,15 @@ def element(columns, s):
 
 
 def copy_element(columns, s, to):
-    """Copy element s of a NamedTuple of arrays (S, ...) to element ``to``.
+    """Copy element s of each array of a NamedTuple to element ``to`` of the same array.
 
     Parameters
     ----------
     columns
-        NamedTuple of arrays (S, ...), nested ones too. Shared arrays (1, ...) stay as they are.
+        NamedTuple of arrays (S, ...). Its fields may be NamedTuples too. Shared arrays (1, ...)
+        stay as they are.
     s, to
-        Source and target, 0 <= s, to < S.
+        Indices of the source and the target, in 0 .. S - 1.
     """
     for column in columns:
         if isinstance(column, tuple):

@@ -3,10 +3,10 @@
 Paper    I. Gibbs, E. J. Candes, "Adaptive conformal inference under distribution shift", NeurIPS
          2021, has one rate. Their "Conformal inference for online prediction with arbitrary
          distribution shifts", JMLR 25 (2024), mixes several rates (DtACI). The texts were not
-         available: the rates, and eta and c below, are quoted from other sources.
+         available. The rates rate_k, eta and c below are quoted from other sources.
 Symbols  y_t, y_hat_t  target and prediction of row t
          alpha         share of targets that may lie outside their intervals, 1 - ``level``
-         a_k, rate_k   K adaptive levels that replace alpha, and their step sizes
+         a_k, rate_k   adaptive levels, used in place of alpha, and their step sizes, k = 1 .. K
          w_k           weights of the a_k, of sum 1
          W             number of stored scores, ``WINDOW``
 Round    1. The score of a row is s_t = |y_t - y_hat_t|. q(a) is the ceil((1 - a)(n + 1))-th
@@ -23,27 +23,27 @@ Round    1. The score of a row is s_t = |y_t - y_hat_t|. q(a) is the ceil((1 - a
             Their interval uses the lower of the two mixed levels, so it is never narrower than the
             interval of another row.
          5. Rows of a group, such as the rows of one date, were all predicted before any of their
-            targets arrived. They share shocks, so n of them count as sqrt(n) rows. a_k moves from
-            its value before the group by min(1, rate_k sqrt(n)) (alpha - m_k), where m_k is the
-            mean of [a_k > b] over the group. w_k is multiplied by exp(-eta sqrt(n) l_k), where l_k
-            is the mean loss of a_k over the group.
+            targets arrived. They share shocks, so g rows of a group count as sqrt(g) rows. a_k
+            moves from its value before the group by min(1, rate_k sqrt(g)) (alpha - m_k), where m_k
+            is the mean of [a_k > b] over these g rows. w_k is multiplied by exp(-eta sqrt(g) l_k),
+            where l_k is the mean loss of a_k over the g rows.
 Differs  In the paper the interval is the whole line for a < 1 / (n + 1). Here q(a) is then the
          largest stored score times exp(3 (1 / (n + 1) - a)). If s_t exceeds the largest stored
-         score, b is the level at which this q reaches s_t. So repeated misses widen the interval as
-         far as needed, and levels return as fast as they fell. Levels are at least -1. q is 0 for
-         a >= 1. After 20 targets, the half-width is at most twice the range of the targets so far,
-         and a score is stored as at most 4 times the largest stored one, so that a single wrong
-         target does not widen later intervals by its full size. A row without a target changes
-         nothing. Separate levels for categories of rows are Mondrian conformal prediction (V. Vovk,
+         score, b is the level at which this q reaches s_t. So each miss widens the interval, and
+         levels below b rise again. Levels are at least -1. q is 0 for a >= 1. Two limits hold after
+         20 scores. The half-width is at most twice the range of the targets so far. A score is
+         stored as at most 4 times the largest stored one. So a single wrong target does not widen
+         later intervals by its full size. A row without a target changes nothing. Separate levels
+         for categories of rows are Mondrian conformal prediction (V. Vovk,
          A. Gammerman, G. Shafer, "Algorithmic Learning in a Random World", 2005). Here both
          categories share the scores.
 Bound    With one rate, the coverage of T rows with targets is within (2 + rate) / (rate T) of
          ``level``, on any stream whose scores are at most exp(3) times the largest stored one and
          whose errors are at most twice the range of earlier targets. The proof is that of
          proposition 4.1 of the first paper: levels stay in [-1, 1 + rate], and each step of a level
-         counts a miss or a hit. Rows far out are not included. Of T such rows, the coverage is at
-         least ``level`` minus the same term: their own levels alone have this coverage, and the
-         intervals are never narrower.
+         counts a miss or a hit. Rows far out are not included. The coverage of T rows far out is
+         at least ``level`` minus the same term. With the levels a'_k alone it would be within this
+         term of ``level``, and the intervals are never narrower than with a'_k alone.
          No bound is claimed for a mixture of several rates.
 
 >>> import numpy as np
@@ -237,9 +237,9 @@ class State(NamedTuple):
     n         (1,) number of scores so far
     labels    (2,) smallest and largest target so far
     group     (3,) number of the present group, its rows so far, and its rows far out so far
-    before    (4, K) levels and weights before this group: those of all rows, then those of rows far
-              out
-    sums      (4, K) sums of the misses and losses of the rows of this group, in the same order
+    before    (4, K) levels, weights, far_levels and far_weights from before this group
+    sums      (4, K) sums over the rows of this group: of their misses and of their losses, then of
+              the misses and of the losses of its rows far out
     """
 
     rates: np.ndarray
@@ -384,9 +384,10 @@ class SeriesConformal(Conformal):
         slots
             Row of ``units`` of each prediction (n,).
         y_hat, y
-            Predictions and targets (n,). If all targets are NaN, nothing changes.
+            Predictions and targets (n,). A row whose target is NaN changes nothing.
         late
-            Number of first targets of each series that are not used as scores.
+            Number of targets at the start of each series whose errors are not used, neither as
+            scores nor in the running mean.
         """
         half = np.empty(len(y_hat))
         y_hat, y = (np.ascontiguousarray(a, dtype=float) for a in (y_hat, y))

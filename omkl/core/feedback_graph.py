@@ -9,9 +9,10 @@ only extends the list if the candidate belongs there. The processor would often 
 and a misprediction costs as much time as the work on a pack (eight numbers, see ``simd``).
 
 Symbols of the refinement: DS'_t is the dominating set of round t. It has the nodes whose weight u
-is at least the ``rank``-th largest. Each node i outside DS'_t has a node d_i in DS'_t, and the edge
-(d_i, i) may be added to the graph. CHANGED and OTHERS are rows of the array ``links`` that list
-nodes: those that enter or leave DS'_t in this round, and those that need a new d_i.
+is at least the ``rank``-th largest weight, where ``rank`` is a setting. Each node i outside DS'_t
+has a node d_i in DS'_t, and the edge (d_i, i) may be added to the graph. The array ``links`` has
+two rows that list nodes. CHANGED lists the nodes that enter or leave DS'_t in this round, and
+OTHERS the nodes that need a new d_i.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def dissimilarity_graph(divergence: Overlaps | np.ndarray, M: int) -> np.ndarray
     divergence from the out-neighbours so far is at least gamma_i, the largest threshold with which
     M kernels join. The paper does not state in which order the kernels join. Here the kernel with
     the largest mean divergence from the present out-neighbours joins next (ties: the smallest
-    index). gamma_i is then the mean divergence of the last kernel.
+    index). gamma_i is then the mean divergence of the kernel that joins last.
 
     Let k be the number of out-neighbours so far, and own_j = overlap(j, j). If overlaps are given,
     candidates j are compared by k own_j - 2 sum_m overlap(m, j), where m runs over the k
@@ -79,9 +80,10 @@ def dissimilarity_graph(divergence: Overlaps | np.ndarray, M: int) -> np.ndarray
 
 
 def _join_by_value(delta: np.ndarray, some: np.ndarray) -> None:
-    """Choose the out-neighbours of each row of ``some`` (n, M) by the largest sums of Delta.
+    """Write the out-neighbours of n nodes into the columns 1 .. M - 1 of ``some`` (n, M).
 
-    ``delta`` (N, N) has the logarithms of Delta.
+    Column 0 has the nodes. The next out-neighbour is always the kernel with the largest sum of
+    Delta from the out-neighbours before it. ``delta`` (N, N) has the logarithms of Delta.
     """
     total = delta[some[:, 0]]
     for m in range(1, some.shape[1]):
@@ -96,7 +98,7 @@ def _join_by_value(delta: np.ndarray, some: np.ndarray) -> None:
 
 
 def _join_by_overlap(source: Overlaps, some: np.ndarray) -> None:
-    """Choose the out-neighbours of each row of ``some`` (n, M) by the sums of overlaps."""
+    """Fill ``some`` (n, M) as ``_join_by_value`` does, but compute sums of Delta from overlaps."""
     n, M = some.shape
     N = len(source.own)
     total = source.values[some[:, 0]]  # log of the sum of overlaps; +inf for present kernels

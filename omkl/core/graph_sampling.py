@@ -1,5 +1,8 @@
 """Draws of graph nodes by weight, in O(log N) per round.
 
+With probability xi (exploration), the node is drawn uniformly from a set of nodes, such as a
+dominating set. Otherwise it is drawn in proportion to its weight u.
+
 Only one node changes its weight u in a round. The sums of u over all nodes, and over the
 in-neighbours of each kernel, are therefore stored in binary trees. A round recomputes the sums on
 one path from a leaf to the root. Each sum is recomputed from its two children, so rounding errors
@@ -30,7 +33,7 @@ MEMBER, COVERS = 0, 1  # rows of the cover
 
 
 def in_neighbours(out: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the edges of a graph (N, M) by their ends: start (N + 1,) and source (N M,).
+    """Return the in-neighbours of all nodes of a graph (N, M): start (N + 1,) and source (N M,).
 
     The in-neighbours of node i are source[start[i] : start[i + 1]].
     """
@@ -48,8 +51,9 @@ def edges_of(out: np.ndarray) -> np.ndarray:
 
     The result never changes, so all learners on this graph use the same array.
 
-    edges[OUT, i, m]    end of the m-th edge of node i; the first is the node itself
-    edges[FIRST, i, m]  index in ``in_mass`` at which the tree of this end begins
+    edges[OUT, i, m]    end of the m-th edge of node i, which is node i itself for m = 0
+    edges[FIRST, i, m]  index at which the tree of this end begins in ``in_mass``, see
+                        ``empty_in_mass``
     edges[LEAF, i, m]   index of the leaf of this edge within that tree
     """
     N, M = out.shape
@@ -62,15 +66,15 @@ def edges_of(out: np.ndarray) -> np.ndarray:
 
 
 def trees_of(edges: np.ndarray) -> np.ndarray:
-    """Make binary trees (3, 2 P) over N nodes, where P is the least power of two >= N.
+    """Make three binary trees (3, 2 P) over N nodes, where P is the least power of two >= N.
 
-    The set of nodes (``cover_of``) that the trees count is empty at first. The root is at 1, the
-    children of k are at 2 k and 2 k + 1, and node i is at P + i. Each entry covers the nodes below
-    it.
+    The root of a tree is entry 1, the children of entry k are the entries 2 k and 2 k + 1, and node
+    i is entry P + i. Each entry describes the nodes below it. The set of nodes (``cover_of``) is
+    empty at first.
 
     trees[MASS]   sum of exp(log_u - scale), where log_u is the logarithm of a node's weight
     trees[TOP]    largest log_u. Entry 0 is 1.0 or 0.0: see ``is_fresh``
-    trees[COUNT]  number of nodes in the set
+    trees[COUNT]  number of nodes that are in the set
     """
     N = edges.shape[1]
     trees = np.zeros((3, 2 << (N - 1).bit_length()))
@@ -241,7 +245,7 @@ def toggle_member(edges, trees, cover, i):
 def probability(trees, i, xi):
     """Return the probability p of drawing node i: (1 - xi) u_i / U, plus xi / size for members.
 
-    U is the sum of all weights u, and size the number of members of the set.
+    U is the sum of all weights u. Members are the nodes of the set, and size is their number.
 
     Parameters
     ----------

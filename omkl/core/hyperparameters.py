@@ -47,8 +47,8 @@ class Range(NamedTuple):
 
     "N", "D", "J"   number of kernels, of features, of nodes
     "t"             in a ``State``: number of rounds so far
-    "n"             in a ``State``: largest number in the field n, an array. Sums of such names are
-                    valid too: "n + pending"
+    "n"             in a ``State``: largest entry of the array in the field n. Sums are valid too:
+                    "n + pending"
     "x.1"           in a ``State``: length of axis 1 of the field x
 
     ``open_low`` and ``open_high`` exclude the bound itself. If the field is an array, ``columns``

@@ -25,10 +25,10 @@ mean of cos(omega'(x - x')) over the frequencies has the expectation kappa(x, x'
 differ:
 
 rff         independent draws from the spectral distribution (Rahimi and Recht, NIPS 2007)
-orthogonal  blocks of d orthogonal frequencies, each as long as a normal one. Only for Gaussian
-            kernels, whose spectral density depends only on the length of a frequency (F. X. Yu,
-            A. T. Suresh, K. Choromanski, D. Holtmann-Rice, S. Kumar, "Orthogonal Random Features",
-            NIPS 2016; its text was read in parts)
+orthogonal  blocks of d orthogonal frequencies, whose lengths have the same distribution as in rff.
+            Only for Gaussian kernels, whose spectral density depends only on the length of a
+            frequency (F. X. Yu, A. T. Suresh, K. Choromanski, D. Holtmann-Rice, S. Kumar,
+            "Orthogonal Random Features", NIPS 2016; its text was read in parts)
 qmc         D points of a Sobol sequence, mapped by the quantile function of each input
             (H. Avron, V. Sindhwani, J. Yang, M. W. Mahoney, "Quasi-Monte Carlo Feature Maps for
             Shift-Invariant Kernels", JMLR 17 (2016); its text was read in parts). The seed
@@ -58,7 +58,8 @@ class Family:
     """Kernel family. ``register`` makes it available.
 
     Every family has ``gram``. A family with a spectral measure has ``value`` and ``frequencies``:
-    its kernels are products over the inputs, 1 at zero, and depend on r / length alone.
+    its kernels are products over the inputs, 1 at zero, and functions of r / length alone, with
+    length = b**length_power.
 
     Exact-kernel learners accept only families of this module that have the functions ``term``,
     ``finish`` and ``parameter``. ``term`` and ``finish`` are compiled for eight numbers at a time.
@@ -76,9 +77,10 @@ class Family:
     length_power  power of b that is the length of a kernel: 1 for a length, 1/2 for a variance
     shares        whether ``term`` has no parameter c
     taken_by      description of the algorithms that accept a family without a spectral measure
-    overlaps      functions by the name of a second family: this one or one registered earlier. Each
-                  takes the bandwidths of both kernels and returns log of the integral of kappa
-                  kappa' over one input. Other overlaps are integrated numerically
+    overlaps      functions by the name of a second family, which is this family or was registered
+                  earlier. Each function takes the bandwidths of both kernels and returns log of the
+                  integral of kappa kappa' over one input. Without a function, the integral is
+                  computed numerically
     """
 
     name: ClassVar[str]
@@ -286,9 +288,9 @@ class Cauchy(Family):
 class _Matern(Family):
     """Matern kernels: products over the inputs of a polynomial in u times exp(-u).
 
-    u is scale |r| / b. With one input this is the usual Matern kernel of length b; order 1/2 is the
-    Laplacian kernel. With several inputs the usual Matern kernel is different: a function of the
-    distance ||r||.
+    u is sqrt(2 order) |r| / b, where the order is 3/2 or 5/2. (The order 1/2 would give the
+    Laplacian kernel.) With one input this is the usual Matern kernel of length b. With several
+    inputs the usual Matern kernel is different: a function of the distance ||r||.
     """
 
     spectrum = "Student t"

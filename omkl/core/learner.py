@@ -171,7 +171,8 @@ class Learner:
         starts
             (G + 1,) index of the first row of each of G groups, and n.
         forgets
-            Whether to call ``forget_context`` after each learned row of a group but the first one.
+            Whether to call ``forget_context`` after each learned row of a group of several rows,
+            except after the first learned row of the group.
 
         Returns
         -------
@@ -267,8 +268,8 @@ class Learner:
     def context(self) -> np.ndarray:
         """Return the numbers (p,) of earlier rows that the next prediction uses.
 
-        These are past targets and, for some learners, the last row. They are NaN before the first
-        target. If a prediction depends only on its own row, the result is an empty array (0,).
+        These are past targets and, for some learners, the previous row. They are NaN before the
+        first target. If a prediction depends only on its own row, the result is empty (0,).
         """
         arrays = self.representation.context(self.state.model)
         if not arrays:
@@ -283,7 +284,7 @@ class Learner:
     def _learn_late(self, x: np.ndarray, y: float | None, context: np.ndarray) -> bool:
         """Learn x (d,) with the past targets that its prediction used (``context``).
 
-        Then restore the current past targets, and add y to them.
+        Then restore the past targets from before this call, and add y as the newest one.
         """
         knew = not math.isnan(context[0])
         arrays = self.representation.context(self.state.model) if knew else ()
@@ -379,10 +380,10 @@ class Learner:
     def _run(
         self, part: int, state: Any, rng: Uniform, X: np.ndarray, y: np.ndarray, trace: Trace
     ) -> None:
-        """Run a round, or one half of it (``part``), for the rows X.
+        """Call ``protocol.run_block`` for the rows X. ``part`` is WHOLE, OPEN or CLOSE.
 
-        The single row ``_row`` uses compiled code that does not check argument types, which saves
-        some microseconds.
+        If X is the array of ``_row``, a single row, the compiled code that runs does not check
+        argument types. This saves some microseconds.
         """
         arguments = (
             self.params, state, self.t, X, y, rng, self.selection, *trace, self.used, self.worst,

@@ -38,9 +38,9 @@ def empty_factor(N: int, F: int) -> tuple[np.ndarray, np.ndarray]:
 def project_row(factor, diagonal, i, B, z, f, alpha):
     """Write f[i] = U'z[i] for matrix i, and return z[i]'P z[i], where P = U diag(D) U'.
 
-    alpha[i, 7 + j] becomes 1 + the sum of D_k f_k^2 over k < j, for ``take_in``. Each of these sums
-    continues the previous one. The processor computes them while it multiplies the numbers of later
-    blocks.
+    Also write cumulative sums for ``take_in``: alpha[i, 7 + j] = 1 + the sum of D_k f[i, k]^2 over
+    k < j, for j = 0 .. 8 B. The processor adds them up, one after the other, while it multiplies
+    the numbers of later blocks.
 
     Parameters
     ----------
@@ -179,8 +179,8 @@ def take_in(factor, diagonal, i, B, f, alpha, r, decay, ceiling, gain, slope, st
 def _move(factor, w, slope, gain, k):
     """Replace eight numbers u of a column of U by u + slope k, and return k + gain u.
 
-    w is the flat index in ``factor`` of the first number. k is the pack of sums over the columns
-    before.
+    w is the flat index in ``factor`` of the first number. k is a pack with one sum for each of the
+    eight rows: of gain times u over the columns before this one.
     """
     u = load(factor, w)
     store(factor, w, fma(k, slope, u))
@@ -191,7 +191,7 @@ def _move(factor, w, slope, gain, k):
 def _move_four(factor, i, B, b, gain, slope, step, inverse):
     """Update the rows of U in the blocks b .. b + 3 at once.
 
-    In each block, the update of a column waits for the sum k over the columns before. Four blocks
+    In each block, the update of a column waits for the sums k of ``_move``. Four blocks
     are updated side by side, so that the processor does not wait. U is triangular: each block
     begins eight columns after the block above. So there are four loops, over one to four blocks.
     """
@@ -499,7 +499,7 @@ def _take_row(work, k, i):
 
 @inlined
 def _take_four_rows(work, k, i):
-    """Do the same as ``_take_row`` for the four rows k .. k + 3."""
+    """Eliminate the columns k .. k + 3 from row i, as four calls of ``_take_row`` do."""
     W = work.shape[0]
     p = k * W
     a, b, c, e = (

@@ -64,20 +64,20 @@ class Representation(NamedTuple):
     scratch           (model, threads) -> scratch of a round
     draws_features    True: f_i = theta_i'z_i with random features z_i of norm 1 that depend on the
                       kernel and the seed. False: no such features
-    lookahead         computations for blocks of rows; None if a row is only read in its round
+    lookahead         computations for blocks of rows; None if a row needs none before its round
     written           fields of the model that ``evaluate_row`` changes
     uses_D            whether the model depends on D, the number of random features
     with_room         (model, n) -> model with arrays for n rows, if memory grows with the stream;
                       None if memory is ``bounded``
     support_size      model -> number of terms (N,) in the function of each kernel
     kept_rows         model -> number of rows of the stream that the model stores
-    beside            families without random features that the representation accepts too, if
-                      ``draws_features``
+    beside            names of families without random features that the representation accepts
+                      although ``draws_features`` is True
     accepts_blanks    whether an input may be NaN, a missing value
     check_kernels     function that raises ValueError for kernels that the representation does not
                       support
     context           model -> arrays of earlier rows that a prediction uses. The first array has
-                      the last targets, newest first. () if a prediction depends only on its row
+                      the past targets, newest first. () if a prediction depends only on its row
     importance        model -> importance (C,) of each column, shares of sum 1; NaN while unknown.
                       The d inputs come first, then past targets. None: no such measure
     with_zero_weights  model -> new model, before its first round, with the feature arrays of the
@@ -106,7 +106,7 @@ class Representation(NamedTuple):
         return self.with_room is None
 
     def require(self, kernels: Sequence[Kernel]) -> None:
-        """Raise ValueError if a kernel needs random features, and its family has none."""
+        """Raise ValueError if a kernel needs random features that its family does not have."""
         for kernel in kernels:
             if self.draws_features and kernel.family not in self.beside:
                 kernel.require_frequencies()

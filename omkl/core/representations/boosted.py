@@ -122,13 +122,13 @@ class Boosted(NamedTuple):
 
 
 class BoostedScratch(NamedTuple):
-    """Scratch of a round, and of a refit. W, C, E as in ``Boosted``, B bins per column at most.
+    """Scratch of a round, and of a refit. ``Boosted`` defines W, C and E. A column has <= B bins.
 
     A snapshot does not contain the scratch. A learner that is loaded during a refit repeats its
     steps from the rows of the window.
 
     begun, n_steps  (1,) int64, as in ``Boosted``, for the refit to which this scratch belongs
-    draw            (1,) int64, last random number
+    draw            (1,) int64, most recent random number
     forest          trees that are being grown
     x               (C,) present row
     edges           (C, B - 1) edges between the bins of each column
@@ -245,7 +245,7 @@ def _no_trees(E: int, n_trees: int, C: int) -> Forest:
 
 
 def gain_shares(model: Boosted, n_ensembles: int) -> np.ndarray:
-    """Return the share (C,) of each column in the gain of the first ensembles.
+    """Return the share (C,) of each column in the total gain of the first ``n_ensembles``.
 
     The shares are NaN before the first refit.
     """
@@ -489,7 +489,10 @@ def _begin_cut(scratch, leaf):
 
 @inlined
 def _find_cut(scratch, leaf, k, least):
-    """Find the best cut of a leaf in the k-th chosen column. Store it if it is the best so far."""
+    """Find the best cut of a leaf in the k-th chosen column. Store it if it is the best so far.
+
+    On both sides of a cut, the sum of the weights H must be at least ``least``.
+    """
     sums, left = scratch.sums[scratch.slot[leaf], k], scratch.left[leaf]
     total, weight = scratch.whole[leaf, G], scratch.whole[leaf, H]
     best = scratch.worth[leaf]
@@ -543,8 +546,8 @@ def _part(scratch, leaf, other, c, last):
 def _find_both_cuts(scratch, leaf, other, n_chosen, least):
     """Find the best cuts of both parts of a divided leaf.
 
-    Only the sums of the smaller part are computed from its rows. Those of the larger part are the
-    sums of the whole leaf minus these.
+    Only the smaller part adds up its rows. The sums of the larger part are the sums of the whole
+    leaf minus the sums of the smaller part. ``least`` is that of ``_find_cut``.
     """
     small, large = (leaf, other) if scratch.size[leaf] <= scratch.size[other] else (other, leaf)
     whole = scratch.slot[leaf]
@@ -679,7 +682,10 @@ def _ends(scratch, n):
 
 @inlined
 def _begin(model, scratch, e, n):
-    """Begin a sequence of trees: write the mean of the clipped targets, and the residuals."""
+    """Begin the trees of ensemble e: write the mean of the clipped targets into its base.
+
+    Also write the residuals (clipped targets minus this mean), with weight 1, into ``rest``.
+    """
     for j in range(n):
         scratch.rest[j, G] = model.labels[e, _place(model, n, j)]
         scratch.rest[j, H] = 1.0

@@ -2,17 +2,19 @@
 
 One expert predicts the mean of the targets so far, and one predicts the last target. Every other
 expert is a recursive learner (``second_order``) that predicts the target minus this mean, or minus
-the last target. A learner reads some columns of the row: inputs, past targets, their changes since
-the previous row, and products of two inputs. Some of its columns, from the first one on, are linear
-features. The learner may also have random features (sines and cosines) of its columns.
+the last target. A learner reads some columns of the row: inputs, past targets, changes of inputs
+and targets since the previous row, and products of two inputs. The first of these columns are also
+linear features of the learner. It may also have random features (sines and cosines) of all its
+columns.
 
 Inputs are standardised by the location and scale (``robust_moments``) of the rows up to the present
 one. Past targets are standardised by the location and scale of the targets so far. A missing input
-(NaN) counts as its mean. Learners read inputs that are ``softened`` beyond 4 deviations. One
-learner may be marked ``uncut``. It reads its inputs in frozen units (``robust_moments.frozen``),
-and without softening if its errors are smaller that way. Targets are not scaled, because a ridge
-regression is linear in them. A linear learner of many columns divides its columns into parts with a
-matrix each, see ``noise_of_part``.
+(NaN) counts as the mean of its column. Learners read standardised numbers that are compressed
+beyond 4 deviations (``robust_moments.softened``). One learner may be marked ``uncut``. It reads its
+inputs in frozen units (``robust_moments.frozen``). These inputs are not softened if its past errors
+were smaller without softening, see ``_write_readings``. Targets are not scaled, because a ridge
+regression is linear in them. A linear learner of many columns divides its columns into parts. Each
+part has its own matrix P, see ``noise_of_part``.
 """
 
 from __future__ import annotations
@@ -219,7 +221,7 @@ def neighbours_scratch(model: Neighbours) -> NeighboursScratch:
 
 @inlined
 def _measure(scratch, model, x, n):
-    """Write the squared distances between the first n stored rows and x (d,) or longer."""
+    """Write the squared distances between the first n stored rows (d,) and x[:d]."""
     d = model.rows.shape[1]
     for j in range(0, n, LANES):
         total = pack(0.0)
@@ -264,7 +266,7 @@ def evaluate_neighbours(scratch, model, x):
     scratch, model
         Scratch, and window of rows.
     x
-        Row (d,) or longer.
+        Row, whose first d numbers are its inputs.
     """
     n = min(model.n[0], model.labels.shape[0])
     _measure(scratch, model, x, n)
@@ -290,7 +292,7 @@ def learn_neighbours(model, x, label, error):
     model
         Window, updated in place.
     x
-        Row (d,) or longer.
+        Row, whose first d numbers are its inputs.
     label
         Target.
     error
@@ -327,8 +329,8 @@ class Experts(NamedTuple):
     The columns of a row are d inputs, L past targets (newest first), C changes since the previous
     row (of the d inputs and of the C - d newest targets), and K products of inputs.
 
-    first      all parts of the N learners, as recursive learners. A learner with many columns has
-               several parts. The first parts of all learners have the indices 0 .. N - 1
+    first      recursive learners, one per part. A learner with many columns has several parts.
+               Index i < N is the first part of learner i
     parts      (N + 1,) int64; the further parts of learner i have the indices parts[i] ..
                parts[i + 1] - 1 of ``first``. Each part uses the columns after those of the part
                before
@@ -433,7 +435,7 @@ def fresh_experts(
 
 
 def context_of(model: Any) -> tuple[np.ndarray, ...]:
-    """Return the arrays of earlier rows that a prediction uses: past targets, and the last row."""
+    """Return the arrays that the next prediction uses: the past targets, and the previous row."""
     return model.experts.lags, model.experts.before
 
 
@@ -457,7 +459,7 @@ def experts_scratch(model: Experts, threads: int) -> ExpertsScratch:
 
 @inlined
 def _standardise(model, scratch, X, row):
-    """Standardise the inputs X[row] and the last targets, and write them into ``whole``.
+    """Standardise the inputs X[row] and the past targets, and write them into ``whole``.
 
     The moments of the inputs include X[row].
     """
@@ -546,11 +548,12 @@ def _forecast(model, scratch, i):
 def noise_of_part(scratch, i, j, noise):
     """Return the noise of part ``j`` of learner i: ``noise`` plus the z'P z of the other parts.
 
-    One matrix P over all columns would need their number squared. Instead each part k has its own
-    matrix P_k, as if its coefficients were independent of those of other parts. With q_k = z_k'P_k
-    z_k and noise r, part k is updated by recursive least squares with noise r + sum_{j != k} q_j.
-    Its gain is P_k z_k / (r + sum_j q_j). All parts have this denominator, so together they correct
-    the error once. Covariances between coefficients of different parts are lost after each row.
+    A matrix P over all columns would have an entry per pair of columns. Instead each part k has its
+    own matrix P_k, as if its coefficients were independent of those of other parts. Let z_k be the
+    features of part k, q_k = z_k'P_k z_k, and r the noise. Part k is updated by recursive least
+    squares with noise r + sum_{j != k} q_j. Its gain is P_k z_k / (r + sum_j q_j). All parts have
+    this denominator, so together they correct the error once. Covariances between coefficients of
+    different parts are lost after each row.
 
     Parameters
     ----------
@@ -593,11 +596,12 @@ def write_outputs(model, scratch, X, row):
 def _write_readings(model, scratch, i):
     """Predict with the ``uncut`` learner i from softened and from uncut inputs, and choose one.
 
-    Write both predictions into ``scratch.readings``. The learner also learns with the chosen
-    inputs. Uncut inputs are chosen under two conditions. Predictions from uncut inputs had smaller
-    errors in earlier rows with an outlying input. The prediction from uncut inputs for this row
-    is outside the range of the targets so far by at most WIDE_MARGIN times this range. In a row
-    without an outlying input, only softened inputs are used.
+    Uncut inputs are inputs without softening. Write both predictions into ``scratch.readings``. The
+    learner also learns with the chosen inputs. Uncut inputs are chosen if both conditions hold:
+    1. In earlier rows with an outlying input, uncut inputs gave smaller errors.
+    2. Their prediction for this row exceeds the range of the targets so far by at most WIDE_MARGIN
+       times this range.
+    In a row without an outlying input, only softened inputs are used.
     """
     scratch.n_readings[0] = 1
     scratch.is_uncut[0] = False
@@ -728,10 +732,11 @@ def write_predictions(scratch, model, f):
 def learn_experts(model, scratch, y, deviation):
     """Learn the target of the evaluated row with every expert.
 
-    The first target is its own mean, so all errors are 0. If the target is an outlier, or an input
-    is beyond FARTHEST_INPUT deviations, the error of each learner is clipped to FARTHEST_ERROR
-    times its expected error in this row, ``deviation`` sqrt(1 + z'P z). The ``uncut`` learner is
-    not clipped if it uses inputs without softening, because outlying inputs may cause large errors.
+    In the first row, the mean of the targets is the target itself, so all errors are 0. If the
+    target is an outlier, or an input is beyond FARTHEST_INPUT deviations, the error of each learner
+    is clipped to FARTHEST_ERROR times its expected error in this row, ``deviation`` sqrt(1 + z'P
+    z). The error of the ``uncut`` learner is not clipped if it uses inputs without softening,
+    because outlying inputs may cause large errors.
 
     Parameters
     ----------

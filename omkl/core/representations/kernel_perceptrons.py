@@ -61,7 +61,8 @@ TIE = 1e-12  # smaller votes count as 0; the rounding error of a sum of N produc
 def _positive(x):
     """Return 1 for each positive element of a pack, else 0.
 
-    The least positive float is 2^-1074, and times 2^1100 it exceeds 1.
+    Elements are multiplied by 2^1100 and clipped to [0, 1]. The least positive float, 2^-1074,
+    then becomes 1 too.
     """
     return clip(at_least(x, 0.0) * 2.0**1000 * 2.0**100, 1.0)
 
@@ -323,7 +324,7 @@ def far_sums(model, X, first, last, far, row, cut):
 
 @inlined
 def _commit(model):
-    """Keep the row of the last round, x[:, n], if it has updated a classifier."""
+    """Keep the row of the previous round, x[:, n], if it has updated a classifier."""
     model.n[0] += model.pending[0]
     model.pending[0] = 0
 
