@@ -252,7 +252,7 @@ def summary(found: pd.DataFrame) -> Iterator[str]:
         by_series = rows.pivot(index="stream", columns="model", values="by_series")
         for name in ours if kind == "panel" else ():
             ratios[f"{name} / last, by series"] = by_series[name]
-        ratios["best other"] = others.idxmin(axis=1)
+        ratios["best other"] = others.dropna(how="all").idxmin(axis=1)
         yield f"{kind}\n{ratios.round(3).to_string()}"
         means = np.exp(np.log(ratios.drop(columns="best other").astype(float)).mean())
         yield f"geometric mean: {means.round(3).to_dict()}\n"
