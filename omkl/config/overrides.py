@@ -182,9 +182,8 @@ def expand(
     """
     choosing = {*conf.groups(config_dirs), "+experiment", "algorithm.module"}
     values = dict(values or {})
-    texts = list(arguments)
-    for key in [key for key, several in values.items() if key in choosing and _are_names(several)]:
-        texts.append(f"{key}={','.join(map(override_text, values.pop(key)))}")
+    chosen = [key for key, several in values.items() if key in choosing and _are_names(several)]
+    texts = [*arguments, *(f"{k}={','.join(map(override_text, values.pop(k)))}" for k in chosen)]
     files = [text for text in texts if _is_file(text)]
     if len(files) > 1:
         raise UsageError(

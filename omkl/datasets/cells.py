@@ -298,10 +298,8 @@ def date_format(texts: Sequence[str], day_first: bool | None) -> tuple[str | Non
     sorted, the order is a guess.
     """
     clocks = all(re.fullmatch(r"\d{1,2}:\d{2}(:\d{2})?( ?[AaPp][Mm])?", text) for text in texts)
-    found: list[str] = []
-    for format in CLOCKS if clocks else FORMATS:
-        if all(DateFormat(format).read(text) is not None for text in texts):
-            found.append(format)
+    formats = CLOCKS if clocks else FORMATS
+    found = [f for f in formats if all(DateFormat(f).read(text) is not None for text in texts)]
     if day_first is not None:
         found = [f for f in found if f.startswith("%d" if day_first else "%m")] or found
     both = len(found) > 1 and {format[:2] for format in found[:2]} == {"%d", "%m"}

@@ -128,12 +128,16 @@ def places_of(given: Any, names: Sequence[str], where: str, key: str) -> list[in
     Raises
     ------
     DataError
-        A column does not exist or is ambiguous.
+        A column does not exist, or some numbers of a range are names of columns and others are not.
     """
     places = []
     for item in given if isinstance(given, list | tuple) else [given]:
         span = None if item in names else _span(item)
         if span and span[-1] <= len(names):
+            if 0 < sum(str(k) in names for k in span) < len(span):
+                raise DataError(
+                    f"{where}: {key}: {item!r} mixes names and positions. List the columns singly."
+                )
             places += [_position(k, names, key, where) for k in span]
         else:
             places.append(_position(span[-1] if span else item, names, key, where))

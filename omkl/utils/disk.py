@@ -71,8 +71,7 @@ def write_atomically(path: Path, data: bytes | str | Iterable[str], sync: bool =
     try:
         with with_path_in_error(path):
             with open(temporary, "wb") as file:
-                for piece in pieces:
-                    file.write(piece.encode() if isinstance(piece, str) else piece)
+                file.writelines(p.encode() if isinstance(p, str) else p for p in pieces)
                 file.flush()
                 if sync:
                     os.fsync(file.fileno())

@@ -56,6 +56,7 @@ FILES = [
     ("t.csv", "", {}, "the file is empty"),
     ("t.csv", "s,y\n,1\n,2\n", {}, "no column is left as an input"),
     ("t.csv", "a,y\n,2\n,5\n", {"inputs": ["a"]}, "column 'a' has no value at all"),
+    ("t.csv", "1,3,y\n1,2,3\n", {"inputs": "1-2"}, "'1-2' mixes names and positions. List the"),
     # Text: its lines
     ("t.csv", "a,y\n1,2,3\n4,5,6\n", {}, "rows of different lengths: the first row has more cells"),
     ("t.csv", "# of a device\na,y\n1,2\n", {}, "first row has more cells than the header"),
