@@ -120,7 +120,8 @@ def draw_subset(params, state, rng):
     Parameters
     ----------
     params, state
-        Params with ``delta`` and ``gamma``, and state. Its ``subset``, ``n`` and ``w`` are written.
+        Params with ``delta`` and ``gamma``, and state, whose ``subset``, ``n`` and ``w`` are
+        written.
     rng
         ``Uniform``.
     """
@@ -152,7 +153,7 @@ def choose_subset(state, selection):
 
 @inlined
 def learn_all(params, state, t, y, selection):
-    """Update weights by equation (22) and theta by (17), both with the losses before the update.
+    """Update weights by equation (22), and theta by equation (17). Both use the old theta.
 
     Parameters
     ----------
@@ -166,9 +167,9 @@ def learn_all(params, state, t, y, selection):
 
 @inlined
 def mean_of_subset(state, selection):
-    """Return the prediction of equations (31) and (32): the weighted mean of the drawn subset.
+    """Return the prediction of equations (31) and (32): a weighted mean over the drawn subset.
 
-    The weights are ``state.w``. The subset was drawn from the same weights.
+    The outputs of its kernels have the weights ``state.w``, from which the subset was drawn.
     """
     n = selection.n_combined[0]
     if n == selection.f.shape[0]:
@@ -184,7 +185,7 @@ def mean_of_subset(state, selection):
 
 @register_as("omkl_aks", representation=RANDOM_FEATURES)
 class OmklAks:
-    """OMKL-AKS: every kernel learns. About as many kernels as are good are drawn, and predict.
+    """OMKL-AKS: every kernel learns. A random subset predicts: about K kernels if K are good.
 
     Paper    S. Hong, J. Chae, "Active Learning with Multiple Kernels", algorithm 1.
     Task     regression; full information.
@@ -212,9 +213,9 @@ class OmklAks:
     Reading  Algorithm 1 draws the subset of round t + 1 at the end of round t. The code draws it at
              the start of round t + 1, from the same weights. In round 1 all weights are equal, and
              all kernels predict. "J distinct bins": a throw into a bin that already has the kernel
-             is repeated. The paper fills bins in two ways. Equation (28) has a bin for each subset
-             of size K, if there are as many bins. Remark 1 fills bins at random. The experiments
-             follow remark 1, and so does this code for every K. Since J / (gamma_t N) = K / N,
+             is repeated. The paper fills bins in two ways. Equation (28) makes one bin for each
+             subset of size K, if there are (N choose K) bins. Remark 1 fills bins at random. The
+             experiments and this code follow remark 1 for every K. Since J / (gamma_t N) = K / N,
              gamma changes the collection of bins but not the distribution of the drawn subset.
     Differs  from the paper: none.
     """
@@ -413,10 +414,10 @@ class AmklAks:
     Bound    none. Theorem 3 states O(sqrt(T)) with high probability under the conditions of
              theorem 2. It is false for the same reason, see AMKL and ``docs/errata.md``. At least
              one target in M + 1 is requested, equation (35).
-    Reading  As for OMKL-AKS and AMKL. In addition: d_l in equation (41) is J, and in the text below
-             it d_r is K. The p_i of equation (33) are those of equation (38). They sum to 1 over
-             all kernels, and to at most 1 over V. As printed, j runs over all kernels, although
-             section I restricts the criterion to V.
+    Reading  As for OMKL-AKS and AMKL. In addition: d_l in equation (41) is J, and d_r in the text
+             below equation (41) is K. The p_i of equation (33) are those of equation (38). They sum
+             to 1 over all kernels, and to at most 1 over V. As printed, j runs over all kernels,
+             although section I restricts the criterion to V.
     Differs  from the paper: none.
     """
 

@@ -104,12 +104,12 @@ class Auto:
                   until all new ones are complete. If two cuts are equally good, a column with only
                   two values is preferred.
                 - A ridge regression with lam = 0.05 on the sines and cosines of 400 normal
-                  frequencies of all inputs, of three and of two. With at most 40 inputs, the inputs
-                  and two past targets are features too. It learns from row 513 on, in tiles of 32
-                  rows. Targets are clipped to a distance of 10 s from p (s and p of step 3). It is
-                  solved after 1,024 rows, then after 1.25 times as many, and at least every 2,048
-                  rows. Old rows fade by 1 / 65,536 per row. While its weight is 0 it learns only
-                  one tile in 2 to 8.
+                  frequencies: 160 of all inputs, 120 of three inputs and 120 of two. With at most
+                  40 inputs, the inputs and two past targets are features too. It learns from row
+                  513 on, in tiles of 32 rows. Targets are clipped to a distance of 10 s from p (s
+                  and p of step 3). It is solved after 1,024 rows, then after 1.25 times as many,
+                  and at least every 2,048 rows. Old rows fade by 1 / 65,536 per row. While its
+                  weight is 0 it learns only one tile in 2 to 8.
                 Until they are first fitted, the trees and this last regression predict the mixture
                 of the other experts. Each f_i is clipped to the range of the targets so far,
                 extended by half of it on both sides.
@@ -156,7 +156,7 @@ class Auto:
              above is that of full
     Cost     O(N D^2 + N D d + d m + F^2 + F d + M L d) time per round. Experts have D = 50 and m =
              d, or m = 127 with more than 256 inputs. The 400 frequencies give F = 800 features. The
-             M = 200 trees have a depth L of about 5 to 10; in M L d at most 32 inputs count for d.
+             M = 200 trees have a depth L of about 5 to 10. The d in M L d is at most 32.
              A row in which a tree grows takes O(L d W) for W rows, some milliseconds. A row in
              which the ridge regression is solved takes O(F^3). O(N D^2 + N d (D + m) + F^2 + d W)
              memory, of which neighbours take 1,000 d.

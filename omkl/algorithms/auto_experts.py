@@ -224,7 +224,7 @@ def columns_of_parts(d: int, n_raw: int, n_waves: int) -> list[int]:
     """Divide the raw columns of an expert among its matrices; return the number of columns of each.
 
     An expert with waves has a single matrix, and so have all experts of at most MOST_WHOLE inputs.
-    Otherwise the numbers are about equal and at most PART.
+    Otherwise all matrices get about equally many columns, at most PART.
 
     Parameters
     ----------

@@ -5,7 +5,7 @@ Paper    P. M. Ghari, Y. Shen, "Graph-Aided Online Multi-Kernel Learning", JMLR,
 Task     regression; selected kernels (at most M a round).
 Round    1. While t <= freeze, draw the graph (algorithm 2): each of J selective nodes draws
             M times, with replacement, from
-            pi_ij = (1 - eta_e^j) w_i / sum(w) + eta_e^j / N        (j = 1..J, a power).
+            pi_ij = (1 - eta_e^j) w_i / sum(w) + eta_e^j / N   (j = 1..J; eta_e^j is a power).
          2. u_j is the sum of w over the kernels of node j, and U the sum of the u_j. Draw a node
             from p_j = (1 - eta_e) u_j / U + eta_e / J.
          3. Evaluate that node's kernels S_t; predict their mean weighted by w.

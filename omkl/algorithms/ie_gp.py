@@ -141,8 +141,8 @@ class DynamicIeGp:
              switch  probability that the best expert changes from a round to the next, in [0, 1)
     Cost     O(N D^2 + N D d) time per round; O(N D^2) memory.
     Bound    not available.
-    Reading  The paper's text was not available; the rules follow a summary. The chain of the best
-             expert starts from equal weights.
+    Reading  The paper's text was not available; the rules follow a summary. At first, all
+             experts are equally likely to be the best one.
     Differs  from the paper: not known. Only kernels with random features are accepted: the walk
              keeps S_i positive definite for features of norm 1.
 

@@ -180,8 +180,8 @@ class Vaw2:
              for D of order sqrt(T);
              at either level O(ln T) against the best fixed coefficients. With weights: at most
              8 Y^2 ln N above the best kernel, for |f_i| <= Y.
-    Reading  The paper's text was not available. The rules follow a summary. It names both kinds of
-             the second level, and a form with all features in a single forecaster. In the
+    Reading  The paper's text was not available. The rules follow a summary, which names both kinds
+             of the second level, and a form with all features in a single forecaster. In the
              authors' public notebook both levels predict before they include the row. With
              second=weights, 1 / (8 Y^2) is the rate at which the squared loss is exp-concave on
              [-Y, Y]. For targets and predictions in [0, 1] the rate 1/2 would suffice.

@@ -104,8 +104,9 @@ class DaP1:
              2. z_i = 1 if y_t f_i(x_t) <= 0, else 0. f_i <- f_i + z_i y_t kappa_i(x_t, .) and
                 w_i <- w_i beta^z_i.
     Symbols  beta  discount of the weight of a mistaken classifier, in (0, 1)
-    Cost     O(S d + sum_i S_i) time per round, S_i support vectors of classifier i and S rows in
-             all of them; O(S d + sum_i S_i) memory, growing with the mistakes.
+    Cost     O(S d + sum_i S_i) time per round; O(S d + sum_i S_i) memory, growing with the
+             mistakes. Classifier i has S_i support vectors, and S counts the distinct rows among
+             the support vectors of all classifiers.
     Bound    theorem 2: M <= 2 ln(1/beta) / (1 - beta) min_i g(kappa_i) + 2 ln N / (1 - beta), where
              g is the least ||f||^2 + 2 sum of hinge losses over the functions f of kappa_i. M is
              the number of rounds with q . z >= 1/2, so a tie and f_i = 0 count as mistakes. The
@@ -180,7 +181,7 @@ class Doubling:
              + 2 ceil(log2 G) ln N, G = min_i g(kappa_i) with g as in ``omkc_da_p1``. Unproved:
              the proof has a further factor sqrt(2) before sqrt(G ln N), see ``docs/errata.md``.
     Reading  The weights restart, because the proof adds ln N for every segment; the text only says
-             that beta changes. The classifiers continue.
+             that beta changes. The functions f_i do not restart.
     Differs  none.
     """
 
@@ -419,8 +420,8 @@ class SuaO:
              delta  smoothing of the draw, in (0, 1]
              eta    step size, > 0; ``theorem``: sqrt(a / b) of theorem 10
     Cost     as ``omkc_da_p1``, with at most one support vector per round.
-    Bound    theorem 10: E[M] <= min sum of the hinge losses of u . f + 2 sqrt(a b T) over u in the
-             simplex and ||f_i|| <= R, a = R^2 / 2 + ln N / ln(1/beta),
+    Bound    theorem 10: E[M] <= 2 sqrt(a b T) + the least sum of the hinge losses of u . f over u
+             in the simplex and ||f_i|| <= R, a = R^2 / 2 + ln N / ln(1/beta),
              b = ln(1/beta) R^2 N^2 / (2 delta^2) + N / (2 delta). Unproved: the proof needs a step
              smaller by sqrt(T), see ``docs/errata.md``.
     Reading  p is always computed from the current weights, as in algorithm 3. Line 15 of algorithm

@@ -152,8 +152,9 @@ class Regrets(NamedTuple):
 
     model    representation of the kernels' functions
     log_w    (N,) logarithms of the kernels' weights
-    regrets  (N,) R_i, sums of r_i. BOA subtracts r_i^2 / sqrt(V_i) in every round
-    squares  (N,) V_i, sums of r_i^2; of 2.2 r_i^2 in BOA
+    regrets  (N,) R_i. Squint sums r_i over the rounds, and BOA sums r_i - r_i^2 / sqrt(V_i). The
+             classes ``Squint`` and ``Boa`` define r_i, the regret of kernel i in one round
+    squares  (N,) V_i. Squint sums r_i^2 over the rounds, and BOA sums 2.2 r_i^2
     """
 
     model: Any
@@ -223,8 +224,8 @@ class Boa:
              kernel i, up to factors ln N and ln ln T. This bounds the regret against the best
              convex combination of the f_i.
     Reading  The paper's text was not available. The rules are those of ``R/BOA.R`` in opera
-             (Gaillard is one of its authors) with its default, the gradient of the loss. As there,
-             kernels whose r_i were all 0 have the weight 1/N, and the others share the rest.
+             (Gaillard is an author of opera) with its default, the gradient of the loss. As in
+             opera, kernels whose r_i were all 0 have the weight 1/N, and the others share the rest.
     Differs  from opera: none. Only the weights differ from Raker.
 
     >>> from omkl.checks import learners
@@ -303,9 +304,9 @@ class Squint:
              does not matter if many kernels are good. The bound is quoted from a note on the paper.
     Reading  Only the paper's abstract and introduction were available. The weights are read from
              Koolen's page on their implementation and a public copy of its C code, which agree.
-             They have the improper prior 1/rho on rates. The loss in the weights is the squared
-             error alone, without lam ||theta||^2. Losses beyond span are not clipped: the weights
-             stay defined, but the bound does not hold.
+             The weights use the improper prior 1/rho on rates. The loss in the weights is the
+             squared error alone, without lam ||theta||^2. Losses beyond span are not clipped: the
+             weights stay defined, but the bound does not hold.
     Differs  from the paper: none. Only the weights differ from Raker.
 
     >>> from omkl.checks import learners

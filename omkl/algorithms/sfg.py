@@ -362,9 +362,9 @@ def on_refined_graph(
 def choose_refined_neighbours(state, xi, selection):
     """Select the kernels that predict and the kernels that learn, for the drawn ``state.node``.
 
-    The out-neighbours of the node in the original graph predict: they are combined. Its
-    out-neighbours in the refined graph learn: they are evaluated. The kernels that predict come
-    first among these. The probabilities of evaluation are written to ``state.q``.
+    The out-neighbours of the node in the original graph predict: they are combined. The node's
+    out-neighbours in the refined graph learn: they are evaluated. In the list of evaluated kernels,
+    those that predict come first. The probabilities of evaluation are written to ``state.q``.
 
     Parameters
     ----------
@@ -465,7 +465,7 @@ class SfgR:
                 the sum of p over the in-neighbours of i.
     Symbols  eta, xi, lam, M, explore, reading   as in OMKL-SFG
              rank             number of the best nodes that dominate, 1..N (more if nodes tie)
-             only_undominated  true: add an edge to i only if DS'_t has none to i yet
+             only_undominated  true: add an edge to i only if no edge from DS'_t reaches i yet
     Cost     O(M D d + M log N) time per round, and O(N) for every node that enters or leaves
              DS'_t, at worst O(N D d + N^2); O(N D d + N^2) memory.
     Bound    theorem 6: O(sqrt(T N ln N)) with eta of order sqrt(ln N / (N T)), xi of order
@@ -526,7 +526,7 @@ class SfgMklR:
                 sum of p over the in-neighbours of i.
     Symbols  eta, xi, lam, M, explore   as in SFG-MKL
              rank             number of the best nodes that dominate, 1..N (more if nodes tie)
-             only_undominated  true: add an edge to i only if D'_t has none to i yet
+             only_undominated  true: add an edge to i only if no edge from D'_t reaches i yet
     Cost     as OMKL-SFG-R (``sfg_r``).
     Bound    theorem 4: O(sqrt(T)) with eta and xi of order 1/sqrt(T), beta <= 1/N; losses in
              [0, 1], ||x|| <= 1. In expectation: its proof uses conditional expectations as if they

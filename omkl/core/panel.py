@@ -40,7 +40,7 @@ class Groups(NamedTuple):
     """Order in which the rows of a block are learned. Each of G runs has rows of a single series.
 
     rows     (n,) int64, index in the block of each row
-    starts   (G + 1,) int64, index in ``rows`` at which each run begins, and n
+    starts   (G + 1,) int64, index in ``rows`` at which each run begins; the last entry is n
     slots    (G,) int64, slot of the series of each run
     learns   (G,) bool, whether the rows of each run have targets
     """
@@ -51,7 +51,7 @@ class Groups(NamedTuple):
     learns: np.ndarray
 
     def part(self, first: int, last: int) -> Groups:
-        """Return the runs first .. last - 1 of the same rows."""
+        """Return the runs first .. last - 1. The result shares the array ``rows``."""
         cut = slice(first, last)
         return Groups(self.rows, self.starts[first : last + 1], self.slots[cut], self.learns[cut])
 
@@ -140,7 +140,7 @@ class PanelLearner:
 
     @property
     def worst(self) -> float:
-        """Largest squared error of a single kernel."""
+        """Largest squared error of a kernel over all rows and series."""
         return max(float(worst[0]) for *_, worst in self._workers)
 
     def make_room(self, n: int) -> None:

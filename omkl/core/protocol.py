@@ -349,7 +349,7 @@ REGISTERED: dict[tuple[str, str], Algorithm] = {}
 
 
 def _dispatch_steps(where: str, definition: Any) -> None:
-    """Register the steps of a definition, so that calls with its ``Params`` use them.
+    """Make the steps of the protocol call those of ``definition`` if they get its ``Params``.
 
     Raises AttributeError if the definition lacks a part, and ValueError if its ``Params`` belong to
     another definition.

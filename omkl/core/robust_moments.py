@@ -4,14 +4,15 @@ Each column has two estimates, called HOME and AWAY. HOME uses all rows of the c
 rows since the column changed its level. HOME is in use until a change is found, then AWAY.
 
 HOME is a mean m and a deviation s of the n numbers so far. A number that is farther from m than
-c_n s, with c_n = 8 (1 + 20 / n), counts as a number at this distance. In the limit m and s are the
-location and scale of Huber's proposal 2 (P. J. Huber, "Robust estimation of a location parameter",
-Annals of Mathematical Statistics 35, 1964; recursively with steps 1 / n: J.-E. Englund, U. Holst,
-D. Ruppert, "Recursive M-estimators of location and scale for dependent sequences", Scandinavian
-Journal of Statistics 15, 1988),
+c_n s, with c_n = 8 (1 + 20 / n), counts as a number at this distance:
 
     m <- m + s psi((x - m) / s) / n,   s^2 <- mean of (s psi((x - m) / s))^2 about m,
     psi(u) = min(c_n, max(-c_n, u)).
+
+As n grows, m and s tend to the location and scale of Huber's proposal 2 (P. J. Huber, "Robust
+estimation of a location parameter", Annals of Mathematical Statistics 35, 1964). The recursive form
+with steps 1 / n is that of J.-E. Englund, U. Holst, D. Ruppert, "Recursive M-estimators of location
+and scale for dependent sequences", Scandinavian Journal of Statistics 15, 1988.
 
 One number moves m by at most c_n s / n and s^2 by at most c_n^2 s^2 / n. If no number is farther
 from m than c_n s, then m and s are exactly the mean and the standard deviation. Three cases need
@@ -23,14 +24,14 @@ be clipped although it is correct. The limit for a column with a base is therefo
 numbers different from b: a number farther from b than c_k r counts as a number at this distance,
 where r^2 is the mean of (x - b)^2 over these k numbers. As long as s = 0, no number is limited.
 
-Change. A number is outside if it is farther than 4 s from m, and with a base also farther than c_k
-r from b. Two shares of outside numbers are computed: the short share, with a memory of about ten
-numbers, and the long share, with a memory of about a hundred. If both exceed one half, AWAY is used
-and HOME stays unchanged. As long as AWAY is not used, outside numbers are left out of HOME while
-the long share exceeds a quarter or, in a column without a base, the short share exceeds one half.
-If the short share falls below a fifth, HOME is used again, for example when a fault of a sensor
-ends. After 5,000 rows, or after as many rows as HOME has, AWAY becomes HOME. Bursts of some dozen
-rows, such as rain or one block of an experiment, do not count as a change.
+Change. A number is outside if it is farther than 4 s from m. In a column with a base it must also
+be farther than c_k r from b. Two shares of outside numbers are computed: the short share, with a
+memory of about ten numbers, and the long share, with a memory of about a hundred. If both exceed
+one half, AWAY is used and HOME stays unchanged. As long as AWAY is not used, outside numbers are
+left out of HOME while the long share exceeds a quarter or, in a column without a base, the short
+share exceeds one half. If the short share falls below a fifth, HOME is used again, for example when
+a fault of a sensor ends. After 5,000 rows, or after as many rows as HOME has, AWAY becomes HOME.
+Bursts of some dozen rows, such as rain or one block of an experiment, do not count as a change.
 
 Frozen units. The coefficients of a linear learner depend on the units of its inputs. If the units
 change, its predictions for numbers far from m change a lot. ``frozen`` returns (x - c) / u with a
@@ -310,7 +311,7 @@ def scale_of(state, k):
 
 @inlined
 def _freeze(state, k, at, frozen):
-    """Set the frozen centre and unit of the estimate ``at`` to m and s if they differ too much."""
+    """Set the frozen c and u of the estimate ``at`` to m and s if m or s has changed too much."""
     m, s = state[k, at + MEAN], deviation_of(state, k, at)
     u = state[k, frozen + 1]
     off = abs(m - state[k, frozen]) > SHIFT * u or s > RATIO * u or s * RATIO < u
@@ -431,7 +432,7 @@ def standardise_rows(starts, slots, learns, moments, X, most, out, far, scratch)
     starts, slots, learns
         Runs of rows of one series: run g has the rows starts[g] .. starts[g + 1] - 1 and the slot
         slots[g] of ``moments``. If learns[g] is False, the moments of slots[g] do not change: each
-        row of the run is standardised as the row after all rows added so far to this slot.
+        row of the run is standardised by a copy of these moments to which only this row is added.
     moments
         Moments of all slots (S, C, N_NUMBERS), updated in place.
     X

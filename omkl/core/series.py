@@ -143,8 +143,8 @@ class Lags(NamedTuple):
 
     inputs    (L,) lags of the targets that are inputs
     seasonal  (M,) for each season, the lag of the target that is a candidate of the mixture
-    behind    number of newest targets to leave out. When a row is learned, the state has targets
-              that were unknown at its prediction. 0 at the prediction itself
+    behind    number of newest targets to leave out. It is 0 when a row is predicted. When the row
+              is learned later, the targets that have arrived since its prediction are left out
     """
 
     inputs: np.ndarray
@@ -153,7 +153,7 @@ class Lags(NamedTuple):
 
 
 def lags_of(seasons: Sequence[int], late: int = 0) -> Lags:
-    """Return the lags of past targets for seasons (M,), lengths in rows.
+    """Return the lags of past targets. ``seasons`` has the lengths (M,) of the seasons, in rows.
 
     The target of a row arrives after ``late`` further rows of its series. The lag of a season is
     that of the newest known target with the same phase in the season as the predicted row.
@@ -564,10 +564,11 @@ def _slow_season(changes: Sequence[np.ndarray]) -> tuple[int, ...]:
 
 
 def _peaks(r: np.ndarray) -> list[int]:
-    """Return the lags of local peaks of the autocorrelation r that a shorter negative lag precedes.
+    """Return the lags of peaks of the autocorrelation r, if r is negative at a shorter lag.
 
-    The changes of a season sum to 0, so r is negative at some lag below its length. Without such a
-    lag a high r comes from changes that differ in mean or size over time, as in sorted targets.
+    The changes within a season sum to 0, so r is negative at a lag below the length of the season.
+    Without such a lag, a high r comes from changes that differ in mean or size over time, as in
+    sorted targets.
     """
     lags = range(2, len(r) - 1)
     return [k for k in lags if r[k] > max(r[k - 1], r[k + 1]) and r[1:k].min() < 0.0]
@@ -576,11 +577,11 @@ def _peaks(r: np.ndarray) -> list[int]:
 def _highest(peaks: list[int], r: np.ndarray) -> list[int]:
     """Return the lags of at most two of the ``peaks`` of the autocorrelation r.
 
-    The first is the shortest lag whose peak is at least NEARLY times as high as the highest peak.
-    The second is the highest peak among the lags that divide the first lag. If there is none, it is
-    the highest of all peaks, unless its lag is twice the first: then it is the first lag again. The
-    list is empty if the first lag is less than SHORTEST. Noise moves a peak by a few rows, which
-    ``_moved`` corrects.
+    The first lag is the shortest one whose peak is at least NEARLY times as high as the highest
+    peak. If the first lag is less than SHORTEST, the list is empty. The second lag has the highest
+    peak among the peaks at divisors of the first lag (above LAST_LAG). If no divisor has a peak,
+    the second lag is that of the highest peak of all, or again the first lag if the highest peak
+    is at twice the first lag. Noise moves a peak by a few rows, which ``_moved`` corrects.
     """
     highest = max(peaks, key=lambda k: r[k], default=0)
     first = next((k for k in peaks if r[k] >= NEARLY * r[highest]), 0)
@@ -592,9 +593,9 @@ def _highest(peaks: list[int], r: np.ndarray) -> list[int]:
 
 
 def _moved(k: int, r: np.ndarray) -> int:
-    """Return the lag within a tenth of k that has, with its multiples, the highest mean of r.
+    """Return the lag m, within a tenth of k, for which the mean of r at m, 2 m, 3 m, .. is highest.
 
-    If a lag is wrong by one row, its j-th multiple is wrong by j rows, where r is lower.
+    If m is wrong by one row, j m is wrong by j rows, and r is lower there.
     """
     w, longest = max(1, k // 10), len(r) - 1
     near = range(k - w, min(k + w, longest) + 1)
@@ -603,9 +604,9 @@ def _moved(k: int, r: np.ndarray) -> int:
 
 
 def _of_phases(d: np.ndarray, m: int) -> np.ndarray:
-    """Return, for each of the changes d (T,), the mean of the changes at its phase, (T,).
+    """Return an array (T,): for each of the changes d (T,), the mean of all changes of its phase.
 
-    The phase is the index modulo the m rows of a season.
+    The phase of a change is its index modulo m, the number of rows of a season.
     """
     phases, known = np.arange(len(d)) % m, np.isfinite(d)
     sums = np.bincount(phases[known], d[known], m)

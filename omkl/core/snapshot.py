@@ -210,7 +210,7 @@ def require_fit(own: Any, arrays: Mapping[str, np.ndarray], N: int = 0) -> None:
     arrays
         Arrays by name.
     N
-        Number of kernels, for ranges that name it.
+        Number of kernels: the value of "N" in the bounds of ``Range``.
     """
     saved = [field for field in fields(own) if not field.derived]
     require_names((field.name for field in saved), arrays)

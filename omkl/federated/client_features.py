@@ -2,8 +2,8 @@
 
 In a round all clients use the same frequencies. The rows of several clients form a tile, whose
 features are computed together: the frequencies of a kernel are read from memory once per tile.
-Every angle is summed over the inputs in the same order as for a single client, so both give the
-same bits.
+Every angle is summed over the inputs in the same order as for a single client, so the features are
+the same, to the last bit.
 """
 
 from __future__ import annotations

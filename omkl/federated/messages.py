@@ -289,9 +289,10 @@ def average_entries(theta, sums, start, n, silent, share):
 def average(server):
     """Replace theta_i by theta_i - (1/K) sum over k in C_i of (theta_i - theta_ik).
 
-    This is equation (10). C_i are the clients that sent row i, and K is ``server.members``. The
-    code computes the mean of K rows, one per member. If there is one client, its row is therefore
-    stored without rounding. On a graph the row of each sender is weighted by its link.
+    This is equation (10). C_i are the clients that sent row i, theta_ik is the row i that client k
+    sent, and K is ``server.members``. The code computes the mean of K rows, one per member. If
+    there is one client, its row is therefore stored without rounding. On a graph the row of each
+    sender is weighted by its link.
     """
     theta = server.model.theta
     W = theta.shape[1]
@@ -342,10 +343,11 @@ NO_PROTECTION = Protection(OFF, OFF, 0.0, 0.0, False)  # messages are sent uncha
 class Inbox(NamedTuple):
     """Limits of messages at the server, and storage of a round's messages for a robust mean.
 
-    max_change  limit of the norm of a message's change, above which it is refused; infinite: none
+    max_change  limit of the norm of a message's change, above which the message is refused;
+                infinite: none
     max_loss    limit of the size of a loss, above which the message is refused; infinite: none
     cuts     (K + 1,) int64: of n values, the cuts[n] largest and the cuts[n] smallest are
-             discarded. (0,) for plain means; the arrays below are then empty
+             discarded. For plain means ``cuts`` is (0,), and the arrays below are empty
     rows     (K, m) int64, theta (K, m, W), losses (K, E) and n (K, 2) int64 of each message
     taken    (1,) int64, number of messages stored in this round
     column   (K,) one coordinate of all messages

@@ -47,8 +47,9 @@ class Broadcast(NamedTuple):
 
     With k > 1 clients have their own states, and ``t`` is the round of the next exchange. The
     message then contains the last exchange: ``theta`` (N, W) and ``log_w`` are sums of the
-    parameters and losses that clients sent. ``senders`` (N + 2,) has the number of clients that
-    sent each row, that sent anything, and that could send.
+    parameters and losses that clients sent. The first N entries of ``senders`` (N + 2,) are the
+    numbers of clients that sent row 0, 1, .. N - 1. The last two entries are the number of clients
+    that sent a message, and the number of clients that could send one.
     """
 
     t: int
@@ -449,9 +450,9 @@ class Client:
         broadcast
             Message of the server of this federation.
         X, y
-            Rows (n, d) and targets (n,). n is 1. With ``exchange.every`` = k, n is k, or less at
-            the end of the stream. The k-th row belongs to round ``broadcast.t``, and the client
-            learns the rows before it without an exchange.
+            Rows (n, d) and targets (n,). n is k = ``exchange.every``, which is 1 by default, or
+            less at the end of the stream. The k-th row belongs to round ``broadcast.t``, and the
+            client learns the rows before it without an exchange.
 
         Returns
         -------

@@ -198,7 +198,7 @@ class Account(NamedTuple):
     """Noise of a federation, and the privacy that it gives.
 
     noise, noise_losses   standard deviations of the noise on a parameter and on a loss
-    messages              number of messages that one sample or one client can change, by ``unit``
+    messages              number of messages that one ``unit``, a sample or a client, can change
     epsilon_of_sample, epsilon_of_client   epsilon for the given delta, if neighbouring streams
                                            differ in one sample, or in all samples of one client
     """

@@ -52,8 +52,8 @@ class ServerState(NamedTuple):
 
     model      shared parameters ``theta`` (N, W) and their squared norms ``norm2`` (N,)
     log_w      (N,) log weights of the kernels; (0,) if clients have their own weights
-    announced  (A,) int64, rows that the server names to clients. It sends the parameters of the
-               first ``algorithm.announces[0]`` of these rows, or of all N rows if A = 0
+    announced  (A,) int64, rows that the server names to clients. The server sends the parameters of
+               the first ``algorithm.announces[0]`` of these rows, or of all N rows if A = 0
     sums       (N, W) sums of the parameters in this round's messages, by row
     senders_of (N,) number of messages that contain each row; on a graph the sum of their weights
     losses     (N,) sums of the losses in the messages, by kernel; (0,) if messages have no losses

@@ -91,7 +91,7 @@ class FederatedTrace(NamedTuple):
 
 @inlined
 def add_losses(losses, k, scratch, worst):
-    """Add the losses of a round to a client's sums. Return the client's smallest sum of a kernel.
+    """Add the losses of a round to a client's sums. Return the smallest of its sums over kernels.
 
     Parameters
     ----------
@@ -429,8 +429,8 @@ class Federation:
     ) -> None:
         """Run rounds of the clients ``present`` (C,).
 
-        Rows X (n, C, d), targets y (n, C), uniform numbers u (n, C, a) of the clients and v (n, b)
-        of the server.
+        X (n, C, d) are rows, and y (n, C) targets. u (n, C, a) are uniform numbers of the clients,
+        and v (n, b) those of the server.
         """
         n, K, most = len(y), self.n_clients, self.guards.clients_per_round
         asked = privacy.draw_asked(self._asking_rng, n, K, present, most)

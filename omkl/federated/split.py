@@ -26,8 +26,8 @@ from omkl.datasets import DataError, Stream, opening
 class Split(NamedTuple):
     """Streams of K clients, up to T rounds each.
 
-    X, y     (T, K, d) and (T, K), with the scales of the whole data set; after a client's last row
-             X is 0 and y is NaN
+    X, y     inputs (T, K, d) and targets (T, K), scaled as the rows of ``stream``; after a client's
+             last row X is 0 and y is NaN
     clients  K names
     rows     (T, K) int64, rows of the data set from 0; -1 after a client's last row
     lengths  (K,) int64, number of rounds of each client, 1..T

@@ -1,7 +1,7 @@
 """Experts and their mixtures for targets that are numbers.
 
 The experts of ``experts``, nearest neighbours, trees and a ridge regression are mixed twice.
-Recursive learners correct the first mixture. The last mixture combines the corrected predictions,
+Recursive learners correct the first mixture. The final mixture combines the corrected predictions,
 the first mixture and three plain experts.
 """
 
@@ -77,13 +77,14 @@ from omkl.core.representations.wide import (
 # previous round. One of them weights all rounds equally, in the other old rounds fade. Before the
 # first target, the coefficients theta have variance PRIOR. The noise of a target is the mean square
 # of the recent errors of p, so the unit of the targets does not matter. q is clipped to the range
-# of f. The last mixture has weights by regret again, for both q, p and three plain experts: among a
-# few good candidates, weights by regret are hardly ever worse than the best one.
+# of f. The final mixture has weights by regret again, for both q, p and three plain experts: among
+# a few good candidates, weights by regret are hardly ever worse than the best one.
 #
 # Trees are grown after some hundred rows (``boosted``). Until then, their expert predicts the
 # mixture of the other experts, so its regret and its input f - p of the corrections are 0. A second
-# ensemble of trees predicts the error of the last mixture from the row and this mixture. A share of
-# this prediction is added to the mixture. The share is large if such predictions were right lately.
+# ensemble of trees predicts the error of the final mixture from the row and this mixture. A share
+# of this prediction is added to the mixture. The share is large if these predictions were right in
+# recent rows.
 #
 # If a calm stream jumps, all errors are far above the noise. It is then a matter of chance which
 # expert was nearest, and this round would outweigh all rounds before. So errors are clipped to
@@ -95,10 +96,10 @@ FADING = (1.0, 0.995)  # of both corrections: none, and a memory of 200 rounds
 NOISE_FADING = 0.99  # a memory of about 100 rounds
 FARTHEST = 3.0  # limit of an error, in deviations of the noise: 2 to 4 give errors within 1 %
 LINEAR = N_PLAIN  # the expert that is linear in the inputs
-PLAIN = (MEAN, LAST, LINEAR)  # experts that are candidates of the last mixture themselves
-REGRETS = len(FADING)  # index of p in the last mixture: after the corrections, before PLAIN
+PLAIN = (MEAN, LAST, LINEAR)  # experts that are candidates of the final mixture themselves
+REGRETS = len(FADING)  # index of p in the final mixture: after the corrections, before PLAIN
 N_LATER = 4  # experts after those of ``experts``; the last two need rows before they are fitted
-TREES, REST = 0, 1  # ensembles: trees of the targets, and of the errors of the last mixture
+TREES, REST = 0, 1  # ensembles: trees of the targets, and of the errors of the final mixture
 TREE_LAGS = 2  # past targets among the columns of trees
 WIDE_LAGS = 2  # past targets among the linear features of ``wide``; its waves use inputs only
 FARTHEST_WIDE = 10.0  # deviations of the noise; limit of the distance of targets of ``wide`` from p
@@ -114,20 +115,20 @@ class MixtureOfExperts(NamedTuple):
     """N experts and their mixtures. f (N,) are the predictions of the experts.
 
     experts      the first N - 4 experts
-    neighbours   last rows, among which the nearest ones are searched
+    neighbours   most recent rows, among which the nearest ones are searched
     trees        two ensembles of trees. The first predicts the target from raw inputs and past
-                 targets. The second predicts the error of the last mixture, and also reads the
-                 prediction of this mixture
+                 targets. The second predicts the error of the final mixture, and also reads the
+                 prediction of the final mixture
     wide         ridge regression on many random features, the inputs and past targets
     regrets      weights of the experts in the first mixture p
     corrections  two recursive learners that correct p, from the N + 1 inputs f - p and e. The
                  coefficient of their constant feature stays 0
     noise        (2,) fading sum of the squared errors of p, and fading number of these errors
-    error        (1,) last error e of p, clipped to FARTHEST deviations of the noise
-    last         weights in the last mixture: of the two corrected predictions, of p, and of the
-                 three experts PLAIN
-    rest         (2,) fading sums of r g and of g^2, where r is the error of the last mixture, and g
-                 is the error that trees predicted
+    error        (1,) error e of p in the previous row, clipped to FARTHEST deviations of the noise
+    last         weights of the two corrected predictions, of p, and of the three experts PLAIN in
+                 the final mixture
+    rest         (2,) fading sums of r g and of g^2, where r is the error of the final mixture, and
+                 g is the error that trees predicted
     """
 
     experts: Experts
@@ -155,10 +156,10 @@ class MixtureScratch(NamedTuple):
 
     corrections  scratch of the corrections, with z = (f - p, e) for both
     correction   (2,) theta'z of both corrections
-    candidates   (6,) predictions that the last mixture combines: two corrected ones, p, and those
+    candidates   (6,) predictions that the final mixture combines: two corrected ones, p, and those
                  of the experts PLAIN
-    mixed        (1,) last mixture
-    rest         (1,) prediction of the error of the last mixture by trees
+    mixed        (1,) prediction of the final mixture
+    rest         (1,) error of the final mixture that trees predict
     y_hat        (1,) prediction
     """
 
@@ -188,7 +189,7 @@ def fresh_mixture(
     n_trees, n_rows
         Trees per ensemble, and rows of their window.
     n_kept
-        Number of last rows among which nearest neighbours are searched.
+        Number of most recent rows among which nearest neighbours are searched.
     """
     N, d = model.n_kernels + N_LATER, len(model.inputs)
     none, inputs = np.zeros(len(FADING), dtype=np.int64), np.full(len(FADING), N + 1)
@@ -209,10 +210,10 @@ def fresh_mixture(
 
 @inlined
 def n_linear(d):
-    """Return the number of first columns of a row that are linear features of ``wide``.
+    """Return the number of linear features of ``wide``: the first columns of a row.
 
-    These are the d inputs and WIDE_LAGS past targets, in addition to the random features. With more
-    than MOST_BESIDE inputs the number is 0.
+    They are the d inputs and WIDE_LAGS past targets, in addition to the random features. With more
+    than MOST_BESIDE inputs there are none, and the number is 0.
     """
     return d + WIDE_LAGS if d <= MOST_BESIDE else 0
 
@@ -292,7 +293,7 @@ def _evaluate_mixture(scratch, model, X, row, selection):
 
 @inlined
 def _evaluate_rest(scratch, model):
-    """Write the prediction: the last mixture, plus a share of the error that trees predict for it.
+    """Write the prediction: the final mixture plus a share of the error that trees predict for it.
 
     ``_share_of_rest`` returns this share.
     """
@@ -306,9 +307,9 @@ def _evaluate_rest(scratch, model):
 
 @inlined
 def _share_of_rest(model):
-    """Return the share b in [0, 1]: the prediction is the last mixture plus b times ``rest``.
+    """Return the share b in [0, 1]: the prediction is the final mixture plus b times ``rest``.
 
-    ``rest`` is the error that trees predict for the last mixture. b is near 1 if these predictions
+    ``rest`` is the error that trees predict for the final mixture. b is near 1 if these predictions
     were right in recent rows.
     """
     if not (model.rest[0] > 0.0 and model.noise[0] > 0.0):

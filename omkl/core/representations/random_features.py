@@ -41,8 +41,8 @@ class RandomFeatures(NamedTuple):
     padded   (N, d, W) frequencies. W is their number D rounded up to a multiple of 8. The padding
              is 0
     theta    (N, 2 S) coefficients: those of the D sines from column 0 on, those of the D cosines
-             from column S on, 0 elsewhere. A learner has S = W, so that rows begin at a cache line.
-             The copy that a federation sends has S = D, see ``compact``
+             from column S on, 0 elsewhere. In a learner S = W, so that rows begin at a cache line.
+             In the copy that a federation sends S = D, see ``compact``
     norm2    (N,) squared Euclidean norm of each row of theta
     n_waves  (1,) int64, number D
     """
@@ -143,7 +143,7 @@ def draw_features(kernels: Sequence[Kernel], d: int, D: int, seed: int) -> Rando
 
 @inlined
 def gradient_step(model, i, m, scratch, step, shrink):
-    """Update theta_i <- shrink theta_i - step z_i.
+    """Update theta_i <- shrink theta_i - step z_i, where z_i are the features of the row.
 
     Parameters
     ----------
@@ -248,8 +248,8 @@ class SparseScratch(NamedTuple):
              eight rows. The features of the other evaluated kernels follow in the order of
              evaluation. These kernels are few, so that their features stay in the first-level cache
     start    (N,) int64, index in ``waves`` of the features of the m-th evaluated kernel
-    clock    (1,) int64, number of rounds. At the first row of each block of rows, 8 is added, so
-             that features computed for rows of another block are not used
+    clock    (1,) int64, number of rounds so far plus 8 for each block of rows. The 8 prevents that
+             features computed for rows of another block are used
     seen     (N,) int64, clock of the last choice of each kernel
     streak   (N,) int64, number of consecutive choices of each kernel
     first    (N,) int64, clock of the first of the eight rows; far in the past if there are none

@@ -75,9 +75,10 @@ class RlsScratch(NamedTuple):
     projected  (N, 8 B) U'z
     alpha      (N, 8 B + 8) sums of ``project_row``
     variance   (N,) z'P z
-    gain, slope, step   (8 B,) of ``take_in``
-    forecasts  (1,) bool. True: f_i is theta_i'z_i / (1 + z_i'P_i z_i), the forecast of Vovk, Azoury
-               and Warmuth, whose P_i already contains the row. False: f_i is theta_i'z_i
+    gain, slope, step   (8 B,) scratch of ``take_in``
+    forecasts  (1,) bool. False: f_i is theta_i'z_i. True: f_i is theta_i'z_i / (1 + z_i'P_i z_i),
+               the forecast of Vovk, Azoury and Warmuth. Dividing has the effect of a P_i that
+               already contains the row
     """
 
     z: np.ndarray
@@ -390,10 +391,11 @@ def _walk_scratch(model: RandomWalk, threads: int) -> WalkScratch:
 
 @inlined
 def _add_column(P, w, below, beside, k, f):
-    """Return k + u * beside and f + u * below, where u are eight numbers of a column of P.
+    """Add eight numbers u of one column of P to two sums, for ``_multiply_symmetric``.
 
-    w is the flat index of the first of these numbers. ``beside`` is the entry of z for the column,
-    and ``below`` has the entries of z for the eight rows.
+    Return the packs k + u * beside and f + u * below. w is the flat index of the first number in P.
+    ``beside`` is the entry of z for the column of u, and ``below`` has the entries of z for the
+    eight rows of u.
     """
     u = load(P, w)
     return fma(u, beside, k), fma(u, below, f)
@@ -508,8 +510,8 @@ RANDOM_WALK = RECURSIVE._replace(name="recursive, walking", scratch=_walk_scratc
 class StackedRls(NamedTuple):
     """Two levels of forecasters. ``first`` has one forecaster per kernel, and ``second`` has one.
 
-    The N inputs of ``second`` are the outputs of ``first``. Its coefficient of the constant 1 stays
-    0.
+    The N inputs of ``second`` are the outputs of ``first``. The coefficient of the constant 1 in
+    ``second`` stays 0.
     """
 
     first: Recursive

@@ -264,7 +264,7 @@ def clear_behind(waves, z, D, W):
 
 @inlined
 def dot_features(model, i, waves, z):
-    """Return a pack whose sum is theta_i'z sqrt(D), where z are the random features.
+    """Return a pack whose sum is sqrt(D) theta_i'z(x) for the random features z(x) of a row x.
 
     Products with sines and with cosines have separate sums: an addition takes four cycles, and two
     independent sums halve the wait. All functions here add in this order, so their results are

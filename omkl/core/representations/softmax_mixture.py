@@ -9,14 +9,16 @@ gradient of log p_y, where p_y is the probability of the class y of the row. The
 maximum of the posterior on this line.
 
 Inputs, past targets and recursive learners are those of ``experts``. Two plain experts use targets
-alone. One predicts the frequencies of the classes in all rows. The other predicts their frequencies
-in those rows that followed a row of the newest known class. Boosted trees, whose sums are logits,
-are another expert. Until they are grown they predict the mixture of the others.
+alone. The first predicts the frequencies of the classes in all rows. The second counts only rows
+that followed a row of class c, where c is the newest known class. Boosted trees, whose sums are
+logits, are another expert. Until the trees are grown, they predict the mixture of the other
+experts.
 
-The weights of the first mixture are multiplied by the probability of the true class. In each round
-a share of them is distributed equally again. A further learner corrects the mixture. Its inputs
-are the log probabilities of the mixture, and those of each expert minus those of the mixture. A
-last mixture combines the corrected probabilities, the first mixture and plain experts.
+The weight of an expert in the first mixture is multiplied by its probability of the true class. In
+each round a share of all weights is distributed equally again. A further learner corrects the first
+mixture. For each class, its inputs are the log probability log p of the first mixture, and the
+differences log p_i - log p for the probabilities p_i of the experts. A final mixture combines the
+corrected probabilities, the first mixture and plain experts.
 """
 
 from __future__ import annotations
@@ -85,18 +87,19 @@ CORRECTED, MIXTURE = 0, 1  # first candidates of the last mixture; PLAIN follow
 class SoftmaxMixture(NamedTuple):
     """N experts for K classes, and their mixtures.
 
-    experts     N - 1 experts, N - 3 of them learners. Their ``first.theta`` is not used and stays 0
+    experts     N - 1 experts, N - 3 of them learners. ``experts.first.theta`` is unused and 0
     trees       K ensembles of logits that read raw inputs and past targets. For K = 2 there is only
                 one ensemble, for the second class. For K > MOST_CLASSES there is one, and its trees
                 are never grown
-    theta       (M, K, 8 B) coefficients of the classes for all M parts of learners in
-                ``experts.first``
+    theta       (M, K, 8 B) coefficients of each class, for the M matrices P in ``experts.first``.
+                A learner has one of these matrices, or several if its columns are in parts
     counts      (K,) number of rows of each class
     followed    (K, K) number of rows of class j (second index) whose previous row had class i
     w           (N,) weights of the experts, of sum 1
     covariance  (N + 1, N + 1) covariance of the coefficients of the correction
     coefficients   (N + 1,) coefficients of the correction, which all classes share
-    last        (5,) weights of correction, mixture and PLAIN in the prediction
+    last        (5,) weights in the final mixture: of the corrected probabilities, of the first
+                mixture, and of the three experts PLAIN
     """
 
     experts: Experts
@@ -122,7 +125,7 @@ class SoftmaxScratch(NamedTuple):
     beyond       (N + 1, K) inputs of the correction: differences of the log probabilities of the
                  experts from those of the mixture, and log probabilities of the mixture
     margin       (K,) logits of the correction
-    candidates   (5, K) probabilities in the last mixture
+    candidates   (5, K) probabilities that the final mixture combines
     y_hat        (K,) prediction, 2 p - 1
     share, direction, moved   (K,) scratch of a step
     gradient, product         (N + 1,) gradient of the correction, and covariance times gradient
@@ -371,7 +374,7 @@ dispatch(evaluate_row, SoftmaxScratch, _evaluate_softmax)
 
 @inlined
 def _learn_expert(scratch, model, i, y):
-    """Move theta_k of expert i along P z by the gradient for class k, and update P by the row."""
+    """Move the theta_k of expert i, for every class k, along P z, and update P by the row."""
     experts, first = model.experts, scratch.experts.first
     K = model.counts.shape[0]
     gradient, direction = scratch.moved, scratch.direction

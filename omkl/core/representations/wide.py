@@ -40,11 +40,11 @@ class Wide(NamedTuple):
     tile      (TILE_ROWS, W) vectors b of rows that are not in ``moments`` yet
     centre    (1,) first target, which is subtracted from all targets
     n         (1,) int64, number of rows so far; tiles begin at multiples of TILE_ROWS
-    n_added   (1,) int64, number of rows that were added
+    n_added   (1,) int64, number of rows that were added to ``moments``
     wait      (1,) int64, number of rows to add until the next solution
     fits      (1,) int64, number of solutions so far
-    patience  (1,) int64, only every ``patience``-th tile is added. To save time, the number
-              exceeds 1 as long as the mixture gives the prediction no weight
+    patience  (1,) int64, only every ``patience``-th tile is added. The number exceeds 1, to save
+              time, as long as this regression has no weight in the mixture
     """
 
     padded: np.ndarray

@@ -8,7 +8,7 @@ Round    Client k has its own theta_ik and lambda_ik of all N kernels i, 0 at fi
          mean of its own theta_ik and of the theta_il that it last received from its neighbours l.
          1. It predicts the mean of the outputs f_ik = theta_ik'z_i(x) weighted by w_ik.
          2. lambda_ik <- lambda_ik + rho (theta_ik - m_ik) / 2.
-         3. theta_ik <- the minimum over v, in closed form, of (v'z_i - y)^2 + lambda_ik'v
+         3. theta_ik <- the v, in closed form, that minimises (v'z_i - y)^2 + lambda_ik'v
             + c ||v - theta_ik||^2 / 2 + rho (theta_ik - m_ik)'v / 2.
          4. It sends theta_ik and the losses L_ik = (f_ik - y)^2 of the outputs in step 1.
             w_ik <- w_ik exp(-eta_w times the mean of its own and the received losses).

@@ -33,7 +33,7 @@ Reading  The code computes step sizes from the theory, then overwrites them with
          If ``exchange.every`` exceeds the number of rounds, clients never exchange messages. This
          is NCO-OMS, with which the paper compares. The code of NCO-OMS (NCO-OMS-2.R) has linear
          models of several radii in place of kernels. Its theory's steps have 1 + a in place of
-         1 + a/K. In both, eta_w contains K T, the number of rows of all clients.
+         1 + a/K. In both codes, eta_w contains K T, the number of rows of all clients.
 Differs  A server here sends the same message to all clients. So a client receives all N kernels
          and N weights, and draws its kernels by the server's p; in the code a client receives only
          M kernels. A client here evaluates all N kernels to measure the regret; learning alone
@@ -69,7 +69,7 @@ def draw_others(rows, M, N, u):
 
     Uses Floyd's algorithm (Bentley and Floyd, "A sample of brilliance", 1987). The N - 1 kernels
     other than rows[0] are numbered from 0. Draw m = 1 .. M - 1 takes one of the first N - M + m of
-    these kernels. If this kernel was drawn before, it takes kernel number N - M + m - 1 instead.
+    these kernels. If this kernel was drawn before, draw m takes kernel N - M + m - 1 instead.
 
     Parameters
     ----------
