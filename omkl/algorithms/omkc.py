@@ -240,9 +240,9 @@ class DaO:
     Symbols  beta  discount of the weights, in (0, 1)
              R     largest norm of a classifier, > 0
     Cost     as ``omkc_da_p1``; a projection takes O(1).
-    Bound    theorem 8, if c = R^2 ln(1/beta) < 1: M <= min g(u, f) / (1 - c)
-             + 2 ln N / ((1 - c) ln(1/beta)), g = sum of u_i ||f_i||^2 + 2 sum of the hinge losses
-             of u . f over u in the simplex and ||f_i|| <= R.
+    Bound    theorem 8, if c = R^2 ln(1/beta) < 1: M <= G / (1 - c) + 2 ln N / ((1 - c) ln(1/beta)).
+             G is the least value, over u in the simplex and ||f_i|| <= R, of the sum of
+             u_i ||f_i||^2 plus twice the sum of the hinge losses of u . f.
     Differs  none.
     """
 

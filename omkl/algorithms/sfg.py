@@ -386,7 +386,9 @@ def choose_refined_neighbours(state, xi, selection):
 
 @inlined
 def add_refined(links, node, n, evaluate):
-    """Append the ends of the edges that refinement added at a node; return the new list length.
+    """Append to ``evaluate`` every kernel to which refinement added an edge from ``node``.
+
+    Return the new number of listed kernels.
 
     Parameters
     ----------

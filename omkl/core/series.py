@@ -395,9 +395,9 @@ def _deviation(noise):
 
 @inlined
 def _fading(n):
-    """Return two factors, for the sums of earlier gains and of earlier squared gains.
+    """Return the factors by which the sum of gains and the sum of squared gains fade.
 
-    Before the gain of a new group of n rows is added, each sum is multiplied by its factor.
+    Each sum is multiplied by its factor before the gain of a group of n rows is added.
     """
     return (GROUP_FADING, GROUP_FADING**2) if n > 1.0 else (REGRET_FADING, REGRET_FADING)
 

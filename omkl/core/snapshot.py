@@ -254,7 +254,7 @@ def _require_within(
 
 
 def _bound(end: float | str, inside: str, arrays: Mapping[str, np.ndarray], N: int) -> float:
-    """Return the value of one end of a range, which may be an expression (``Range``)."""
+    """Return the value of ``end``, a bound of a ``Range``: a number, or a text such as "N"."""
     if not isinstance(end, str):
         return end
     if end == "N":

@@ -369,7 +369,7 @@ def largest_among(log_w, kernels, n, least):
 
 @inlined
 def weights_among(log_w, kernels, n, top, w):
-    """Write w[m] = exp(log_w - top) of the m-th of some kernels; log_w = -inf gives 0.
+    """Write w[m] = exp(log_w[i] - top) for i = kernels[m], m < n; log_w[i] = -inf gives 0.
 
     Parameters
     ----------

@@ -2,7 +2,7 @@
 
 The owner's folder contains
 
-    state.npz        learner, scaling and the last reply, after the last row
+    state.npz        learner, scaling and reply after the row that was learned most recently
     predictions.csv  round, row, prediction before the target arrived, and target of every row
     model.npz        at the end, for ``omkl.load_learner`` and ``omkl-predict``
 

@@ -125,8 +125,8 @@ class MixtureOfExperts(NamedTuple):
                  coefficient of their constant feature stays 0
     noise        (2,) fading sum of the squared errors of p, and fading number of these errors
     error        (1,) error e of p in the previous row, clipped to FARTHEST deviations of the noise
-    last         weights of the two corrected predictions, of p, and of the three experts PLAIN in
-                 the final mixture
+    last         weights in the final mixture: of the two corrected predictions, of p, and of the
+                 three experts PLAIN
     rest         (2,) fading sums of r g and of g^2, where r is the error of the final mixture, and
                  g is the error that trees predicted
     """

@@ -248,9 +248,9 @@ class SparseScratch(NamedTuple):
              eight rows. The features of the other evaluated kernels follow in the order of
              evaluation. These kernels are few, so that their features stay in the first-level cache
     start    (N,) int64, index in ``waves`` of the features of the m-th evaluated kernel
-    clock    (1,) int64, number of rounds so far plus 8 for each block of rows. The 8 prevents that
-             features computed for rows of another block are used
-    seen     (N,) int64, clock of the last choice of each kernel
+    clock    (1,) int64, number of rounds so far plus 8 for each block of rows. Because of the 8,
+             features that were computed for rows of an earlier block are not used
+    seen     (N,) int64, clock of the most recent choice of each kernel
     streak   (N,) int64, number of consecutive choices of each kernel
     first    (N,) int64, clock of the first of the eight rows; far in the past if there are none
     outputs  (N, 8) outputs of each kernel at its eight rows

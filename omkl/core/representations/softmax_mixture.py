@@ -445,7 +445,7 @@ def _learn_correction(scratch, model, y):
 def _learn_weights(w, p, y):
     """Multiply the weights w (M,) by the probabilities p[:, y] of the true class y, and scale them.
 
-    Then distribute the share SHARE of them equally.
+    Then distribute the share SHARE of their sum equally among all experts.
     """
     whole = 0.0
     for i in range(w.shape[0]):

@@ -443,7 +443,7 @@ def _add_sums(model, x, start, n, row, f):
 def far_sums(model, upto, X, first, last, far, row):
     """Write far[r] (N,): the sums at row X[r] over the support rows before ``upto``.
 
-    The loop over chunks of the support is outside, so that coefficients are read once for all rows.
+    The outer loop runs over chunks of the support, so that coefficients are read once for all rows.
 
     Parameters
     ----------
