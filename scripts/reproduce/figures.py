@@ -363,8 +363,8 @@ def jmlr(filled: Filled, folder: Path) -> list[Drawn]:
             regret_over_time(aided),
             folder,
             "jmlr_figure6",
-            "JMLR, figure 6: cumulative squared error above that of the best kernel in hindsight "
-            "(ridge regression on its random features) over time.",
+            "JMLR, figure 6: cumulative squared error of rounds 1..t, minus that of the best "
+            "kernel in hindsight (ridge regression on its random features), against t.",
         )
         drawn += _save(
             regret_bounds_figure(aided),
@@ -391,7 +391,10 @@ def arxiv_v1(filled: Filled, folder: Path) -> list[Drawn]:
 def active(filled: Filled, folder: Path) -> list[Drawn]:
     drawn: list[Drawn] = []
     with style.applied():
-        for variant, what in ((WRITTEN, "as written"), ("recovered", "settings found by search")):
+        for variant, what in (
+            (WRITTEN, "settings of the text"),
+            ("recovered", "settings found by search"),
+        ):
             name = "" if variant == WRITTEN else "_searched"
             drawn += _save(
                 over_time(filled.of("active_table2", variant)),
@@ -404,7 +407,7 @@ def active(filled: Filled, folder: Path) -> list[Drawn]:
             drawn += _save(
                 regret_over_time([r for r in queried if RIDGE in r.curves]), folder,
                 f"active_regret{name}",
-                f"Regret (15) of the learners of table 3 over time, {what}.",
+                f"Regret (15) of the learners of table 3 in rounds 1..t against t, {what}.",
             )  # fmt: skip
         return drawn + _save(
             tradeoff(filled.swept("active_table3")), folder, "active_figure2",
@@ -462,8 +465,9 @@ def federated(filled: Filled, folder: Path) -> list[Drawn]:
             regret_over_time([*rivals, *pof], "regret_clients"),
             folder,
             "federated_regret",
-            "Federated, figure 1: mean regret of the clients over time, as written. A client's "
-            "regret is its squared error minus that of its best online kernel.",
+            "Federated, figure 1: mean regret of the clients in rounds 1..t against t, with the "
+            "settings of the text. A client's regret is its cumulative squared error minus that of "
+            "its best online kernel.",
         )
         drawn += _save(
             beside_theorem_1(pof),
@@ -477,8 +481,8 @@ def federated(filled: Filled, folder: Path) -> list[Drawn]:
             sweep_figures.chosen_figure(varied, "xi", "regret"),
             folder,
             "federated_exploration",
-            "Federated, figure 2: regret of the clients against the exploration rate xi, as "
-            "written.",
+            "Federated, figure 2: regret of the clients against the exploration rate xi, with the "
+            "settings of the text.",
         )
         x, y = "clients by regret", "regret after the last round"
         for runs, name, how in (

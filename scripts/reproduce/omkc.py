@@ -21,7 +21,7 @@ corollaries for these runs."""
 BOUNDS = """\
 ## Theorems and corollaries
 
-Each cell has the measured number, a mean over the permutations, and its bound. A bound above the
+Each cell has a measured number (the mean over the permutations) and its bound. A bound above the
 number of rows has no content. Corollary 4 assumes the best beta in hindsight; the run has the
 default beta. Theorems 5 and 10 are evaluated as stated, although their proofs give larger bounds
 ([errata](../errata.md)). The bounds compare with the best kernel in hindsight, which takes minutes

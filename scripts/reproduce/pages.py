@@ -285,7 +285,7 @@ def _overview(
     links += ["- [Mistakes in the papers](../errata.md)"] if errata.exists() else []
     return _joined([
         f"# {TITLE}",
-        f"The papers publish {judged['identity'].nunique()} different numbers, without run "
+        f"The papers publish {judged['identity'].nunique()} different numbers besides run "
         f"times. {in_several} of them are in two tables: this page counts them once, and the "
         "page of a paper counts them in each table. omkl computes each number in one or several "
         "of five ways:",
