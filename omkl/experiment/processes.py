@@ -84,7 +84,9 @@ def side_by_side(
         # joblib starts no process if one is requested. Request two; one of them stays idle.
         many = {"n_jobs": max(n, 2), "inner_max_num_threads": threads}
         with parallel_config(backend="loky", **many), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "[^$]*have been cancelled")  # after a sweep's end
+            # At the end of a sweep, and when joblib replaces a worker whose memory has grown. As an
+            # error, the second would end joblib's thread, and the sweep would wait for ever.
+            warnings.filterwarnings("ignore", "[^$]*have been cancelled|A worker stopped while")
             pool = Parallel(return_as="generator_unordered", pre_dispatch=1 if n == 1 else 2 * n)
             yield from pool(calls[k] for k in numbers)
 

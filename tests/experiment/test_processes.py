@@ -2,10 +2,14 @@
 
 import os
 import signal
+import time
 
+import numpy as np
 import pytest
 
 from omkl.experiment import processes
+
+kept = []
 
 
 def fatal(item: str) -> str:
@@ -22,6 +26,17 @@ def test_of_jobs_whose_process_dies_each_fails_alone(monkeypatch):
     ended = dict(processes.side_by_side(fatal, items, 2, threads=3))
     died = {1: None, 7: None}
     assert ended == {k: f"{item} on 3 threads" for k, item in enumerate(items)} | died
+
+
+def growing(item):
+    """Keep 400 MB, so that joblib replaces the worker."""
+    kept.append(np.ones(50_000_000))
+    time.sleep(1.1)  # joblib looks once a second
+    return item
+
+
+def test_workers_that_grow_are_replaced_where_warnings_are_errors():
+    assert sorted(processes.side_by_side(growing, "abcde", 2)) == list(enumerate("abcde"))
 
 
 def test_an_exception_of_a_job_is_raised():
