@@ -306,7 +306,7 @@ class MultiTargetMKLRegressor(_Regressor, base.MultiTargetRegressor):
         return dict(zip(self._places, ends, strict=True))
 
     def learn_one(self, x: dict, y: dict) -> None:  # type: ignore[override]
-        """Learn the targets y of x, a mapping of names to numbers. Raises ValueError otherwise."""
+        """Learn the targets y of row x. Raises ValueError if y does not map names to numbers."""
         if not isinstance(y, Mapping):
             raise ValueError(f"targets are numbers by name, {{'north': 1.0}}, and this is {y!r}")
         targets = {name: target for name, target in y.items() if not is_blank(target)}

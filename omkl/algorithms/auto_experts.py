@@ -286,7 +286,7 @@ def layout_of(groups: Sequence[Group], d: int) -> Layout:
 
 
 def drawn(groups: Sequence[Group], d: int, seed: int) -> Experts:
-    """Return experts in d inputs before the first row, with drawn random frequencies.
+    """Draw the random frequencies of new experts for d inputs, and return the experts.
 
     Each group has its own generator, so that its frequencies do not depend on the other groups.
 

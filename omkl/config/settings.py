@@ -93,7 +93,7 @@ def _require_series(settings: Settings, name: str) -> None:
 
 
 def _require_federation(settings: Settings, name: str) -> None:
-    """Raise ValueError if federation settings contradict others, or lack a federation."""
+    """Raise ValueError if settings of a federation contradict others, or if there is none."""
     exchange = settings.message_exchange
     if exchange.edges != SERVER.edges and exchange.graph != "random":
         raise ValueError(f"exchange.edges={exchange.edges} needs exchange.graph=random")

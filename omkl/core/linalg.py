@@ -192,8 +192,9 @@ def _move_four(factor, i, B, b, gain, slope, step, inverse):
     """Update the rows of U in the blocks b .. b + 3 at once.
 
     In each block, the update of a column waits for the sums k of ``_move``. Four blocks
-    are updated side by side, so that the processor does not wait. U is triangular: each block
-    begins eight columns after the block above. So there are four loops, over one to four blocks.
+    are updated side by side, so that the processor does not wait. U is triangular, and each
+    block begins eight columns after the block above. So the first loop updates one block, the
+    second two, the third three, and the last all four.
     """
     W = factor.shape[2] * LANES
     w0 = (i * factor.shape[1] + b) * W + b * LANES * LANES

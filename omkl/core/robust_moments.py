@@ -158,7 +158,7 @@ def _clear(state, k, first, n):
 
 @inlined
 def _vote(state, k, x):
-    """Update the base of column k by the number x (R. S. Boyer and J. S. Moore's majority vote)."""
+    """Count x in the majority vote (R. S. Boyer, J. S. Moore) for the base value of column k."""
     if state[k, VOTES] == 0.0 and (state[k, COUNT] == 0.0 or x != state[k, BASE]):
         state[k, BASE] = x
         _clear(state, k, SAME, 3)

@@ -585,7 +585,7 @@ class Column:
         return self.changed(why="; ".join(filter(None, (self.why, *notes))))
 
     def as_named(self, why: str, where: str) -> Column:
-        """Return the column that the user named as an input, even if it is an identifier.
+        """Return this column as an input, because the user named it. It may be an identifier.
 
         ``why`` is a further remark for the user. Raises DataError if the column cannot be an input.
         """

@@ -311,7 +311,7 @@ def average(server):
 
 @inlined
 def clear(server):
-    """Set the sums of losses and messages to 0 for the next round. ``average`` clears the rows."""
+    """Set the sums of losses and the number of messages to 0. ``average`` clears the other sums."""
     server.losses[:] = 0.0
     server.senders[0] = 0.0
 
@@ -510,7 +510,7 @@ def receive(server, message, inbox, weight):
     inbox
         Limits, and storage of messages for a robust mean.
     weight
-        Factor, > 0; 1 with a server.
+        Factor of the message, > 0; 1 unless the clients form a graph.
     """
     if not accepts(inbox, server.model.theta, message):
         return False

@@ -355,9 +355,9 @@ class FederatedAlgorithm(NamedTuple):
     scratch         (model) -> scratch arrays to evaluate the model for a client
     draws           params -> uniform numbers per round of a client, and of the server
     shared_weights  whether the server has weights of the kernels, and clients send their losses
-    losses_of_rows  whether these losses belong to the rows that a client sends, not to all kernels
-    announces       number of rows that the server sends per round, and number of rows that it
-                    names; (0, 0) if it names no row and sends all rows
+    losses_of_rows  whether a client sends only losses of kernels whose rows of theta it sends
+    announces       number of rows of theta that the server sends per round, and number of rows
+                    that it names; (0, 0): it sends all rows and names none
     expected_failures   checks of ``omkl.checks`` that it cannot pass, with reasons
     """
 
@@ -410,12 +410,12 @@ class Plan:
 
 
 def _one_message(params: Any, N: int, n_rounds: int) -> int:
-    """Return 1: without a client state, a sample changes only the message of its round."""
+    """Return how many messages a sample changes: 1, its own round's, without a client state."""
     return 1
 
 
 def _all_messages(params: Any, N: int, n_rounds: int) -> int:
-    """Return ``n_rounds``: with a learned client state, a sample can change all later messages."""
+    """Return how many messages a sample changes: up to all, if a client keeps what it learned."""
     return n_rounds
 
 

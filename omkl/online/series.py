@@ -541,7 +541,7 @@ class TargetSeries:
         return made
 
     def _replay(self, n_times: int, n_left: int = 1) -> bool:
-        """Let the successor, the units with new seasons, learn stored rows in ``n_times`` turns.
+        """Let the successor (units with new seasons) learn stored rows, in ``n_times`` turns.
 
         A turn ends after REPLAYED rows. It ends earlier if trees grow, which takes up to 10 ms. The
         newest ``n_left`` groups are left out, because the newest group may be incomplete. Return
@@ -564,7 +564,10 @@ class TargetSeries:
         return len(ends) <= n_left
 
     def _learn_again(self, first: Sequence[np.ndarray], stop: int) -> None:
-        """Learn the next group of the stored rows ``first``. It ends before the row ``stop``."""
+        """Learn one more group of stored rows, which ends before row ``stop``.
+
+        ``first`` contains all stored rows.
+        """
         group = np.arange(self.n_rows, stop)
         X, raw, y, slots, rounds = (array[group[first[SLOTS][group] != NO_SLOT]] for array in first)
         far = np.zeros(len(y), dtype=np.bool_)

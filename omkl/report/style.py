@@ -246,7 +246,7 @@ def sorted_clients(axes: Axes, run: Run, index: int = 0) -> None:
 def baseline_lines(
     axes: Axes, runs: Sequence[Run], choose: Callable[[Array], Array]
 ) -> list[tuple[float, float]]:
-    """Draw thin grey lines of the baselines of runs, and return the limits of each line.
+    """Draw thin grey lines of the baselines of runs, and return each line's limits on a log axis.
 
     Parameters
     ----------

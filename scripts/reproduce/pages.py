@@ -324,7 +324,8 @@ def answer(table: pd.DataFrame) -> str:
 def verdict_text(cells: pd.DataFrame) -> str:
     """Return the answer for a paper, and the number of results with each verdict."""
     found = answer(counts(cells)).capitalize()
-    return f"{found}. Cells with each [verdict](README.md#verdicts), {count_text(cells)}."
+    verdicts = count_text(cells).capitalize()
+    return f"{found}. The cells have these [verdicts](README.md#verdicts). {verdicts}."
 
 
 def _compared(verdicts: pd.Series) -> int:

@@ -290,7 +290,7 @@ def _sum_at(model, i, first, last, x, start, row):
 
 @compiled
 def far_sums(model, X, first, last, far, row, cut):
-    """Write far[r] (N,): the sums at row X[r] over the support vectors from before the tile.
+    """Write far[r] (N,): sums of kernels at row X[r] over the support vectors of earlier tiles.
 
     Parameters
     ----------

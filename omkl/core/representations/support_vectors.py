@@ -130,7 +130,8 @@ def _added(term: Callable[..., Any]) -> Callable[..., Any]:
 def _multiplied(term: Callable[..., Any], finish: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that writes the values of one kernel at many support rows.
 
-    A value is finish(exp, c, s), with s the product of term(x_k, x_sk, c) over the inputs k.
+    The value at the support row v is finish(exp, c, s), where c is the parameter of the kernel and
+    s is the product of term(x[k], v[k], c) over the inputs k.
     """
     term, finish = inlined(term), inlined(finish)
 

@@ -61,7 +61,7 @@ class OfmklAvg:
     Symbols  eta  step size of theta, > 0, a schedule
              lam  regularisation, >= 0
     Cost     a client: O(N D d) time per round, 2 N D numbers sent; the server: O(K N D).
-    Bound    O(sqrt(T)) of each kernel against the best function in its space; none of the mean.
+    Bound    O(sqrt(T)) of each kernel against the best function in its space; unknown for the mean.
     Differs  from the paper: none; mirror descent with the Euclidean norm, one local step.
     """
 
