@@ -407,7 +407,7 @@ class ActiveMKLRegressor(_Regressor, base.Regressor):
 
     @property
     def asks(self) -> bool:
-        """Whether the target of the last predicted row is requested. True before the first row."""
+        """True if the target of the last predicted row is requested, and before the first row."""
         return self._learner is None or self._learner.asks
 
     def predict_one(self, x: dict, with_interval: bool = False) -> Any:

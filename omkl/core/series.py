@@ -127,7 +127,14 @@ class Units(NamedTuple):
 def no_series(n: int, seasons: Sequence[int], late: int = 0) -> Series:
     """Return the state of n series before their first rows.
 
-    ``seasons`` and ``late`` are as in ``lags_of``.
+    Parameters
+    ----------
+    n
+        Number of series.
+    seasons
+        Length of each season in rows.
+    late
+        Number of further rows of a series after which a target is known.
     """
     regrets = no_regrets(N_PLAIN + len(seasons))
     regrets.w[:] = np.arange(len(regrets.w)) == LAST_VALUE

@@ -531,8 +531,12 @@ def ahead(chunks: Iterable[Chunk], horizon: int, known: np.ndarray) -> Iterator[
 def ahead_in_series(chunks: Iterable[Chunk], horizon: int, known: np.ndarray) -> Iterator[Chunk]:
     """Replace the target of each row by the target ``horizon`` rows later in the same series.
 
-    The parameters are as in ``ahead``, which also describes the inputs that are known ahead. The
-    result is one chunk, so all rows are in memory.
+    The result is one chunk, so all rows are in memory.
+
+    Parameters
+    ----------
+    chunks, horizon, known
+        As in ``ahead``, which also describes the inputs that are known ahead.
     """
     rows = list(chunks)
     if not rows:

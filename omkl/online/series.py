@@ -462,7 +462,11 @@ class TargetSeries:
     ) -> None:
         """Learn the error of a prediction.
 
-        The arguments are as in ``ends_of_row`` and ``learn_row``.
+        Parameters
+        ----------
+        x, part, y_hat, y, far, is_last
+            As in ``ends_of_row`` and ``learn_row``. ``part`` is the second result of
+            ``ends_of_row``.
         """
         assert self.widths and part.units
         row = self._inputs(x[None, :], part.units)[0]
