@@ -182,8 +182,8 @@ def expand(
     """
     choosing = {*conf.groups(config_dirs), "+experiment", "algorithm.module"}
     values = dict(values or {})
-    chosen = [key for key, several in values.items() if key in choosing and _are_names(several)]
-    texts = [*arguments, *(f"{k}={','.join(map(override_text, values.pop(k)))}" for k in chosen)]
+    chosen = {k: values.pop(k) for k in [*values] if k in choosing and _are_names(values[k])}
+    texts = [*arguments, *(f"{k}={','.join(map(override_text, v))}" for k, v in chosen.items())]
     files = [text for text in texts if _is_file(text)]
     if len(files) > 1:
         raise UsageError(

@@ -588,7 +588,7 @@ def _highest(peaks: list[int], r: np.ndarray) -> list[int]:
     peak. If the first lag is less than SHORTEST, the list is empty. The second lag has the highest
     peak among the peaks at divisors of the first lag (above LAST_LAG). If no divisor has a peak,
     the second lag is that of the highest peak of all, or again the first lag if the highest peak
-    is at twice the first lag. Noise moves a peak by a few rows, which ``_moved`` corrects.
+    is at twice the first lag. Noise moves a peak by a few rows: ``_corrected``.
     """
     highest = max(peaks, key=lambda k: r[k], default=0)
     first = next((k for k in peaks if r[k] >= NEARLY * r[highest]), 0)
@@ -596,10 +596,10 @@ def _highest(peaks: list[int], r: np.ndarray) -> list[int]:
         return []
     others = [k for k in peaks if LAST_LAG < k < first and first % k == 0]
     other = first if highest == 2 * first else highest  # twice a season is a lag of its inputs
-    return [_moved(k, r) for k in (first, max(others, key=lambda k: r[k], default=other))]
+    return [_corrected(k, r) for k in (first, max(others, key=lambda k: r[k], default=other))]
 
 
-def _moved(k: int, r: np.ndarray) -> int:
+def _corrected(k: int, r: np.ndarray) -> int:
     """Return the lag m, within a tenth of k, for which the mean of r at m, 2 m, 3 m, .. is highest.
 
     If m is wrong by one row, j m is wrong by j rows, and r is lower there.
